@@ -1,0 +1,281 @@
+"""Arrays in and out: any library's array as an :class:`ArrayView`, and results as the same library's array.
+
+Nothing here copies, except byte-swapped or misaligned NumPy inputs, and no library
+is imported unless an array of it was passed.  A new library is one row of ``_LIBRARIES``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from mxgemm import array_cupy, array_host, array_jax, array_protocols, array_torch, device
+from mxgemm.array_view import DTYPES, ArrayView, numpy_dtype
+from mxgemm.errors import DTypeError, ShapeError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "DTYPES",
+    "ArrayView",
+    "acquire",
+    "current_stream",
+    "deliver",
+    "empty_like_owner",
+    "fingerprint",
+    "from_host",
+    "launch_stream",
+    "numpy",
+    "numpy_dtype",
+    "overlap",
+    "release",
+    "to_host",
+    "upload",
+    "view",
+    "workspace",
+]
+
+
+class _Workspace(Protocol):
+    """Device memory that lives as long as this object."""
+
+    @property
+    def pointer(self) -> int:
+        """Its first byte."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Library:
+    """How one library's arrays come in and go out."""
+
+    view: Callable[..., ArrayView]
+    empty: Callable[[ArrayView, tuple[int, ...], str, int | None], ArrayView]
+    deliver: Callable[[ArrayView, int | None], object]
+    current_stream: Callable[[ArrayView], int]
+    fingerprint: Callable[[Any], tuple[int, tuple[Any, ...]] | None]
+
+
+def _no_fingerprint(_x: object) -> None:
+    return None
+
+
+def _owner(view: ArrayView, _stream: int | None) -> object:
+    return view.owner
+
+
+def _empty_numpy(_like: ArrayView, shape: tuple[int, ...], dtype: str, _stream: int | None) -> ArrayView:
+    return array_host.view(array_host.empty(shape, dtype), "the result", writable=False)
+
+
+_NUMPY = _Library(array_host.view, _empty_numpy, _owner, array_protocols.named_stream, _no_fingerprint)
+_CUPY = _Library(array_cupy.view, array_cupy.empty, _owner, array_cupy.current_stream, array_cupy.fingerprint)
+_TORCH = _Library(
+    array_torch.view, array_torch.empty, _owner, array_torch.current_stream, array_torch.fingerprint
+)
+_JAX = _Library(
+    array_jax.view, array_jax.empty, array_jax.deliver, array_protocols.named_stream, _no_fingerprint
+)
+_OTHER = _Library(
+    array_protocols.view, array_protocols.empty, _owner, array_protocols.named_stream, _no_fingerprint
+)
+_BY_NAME = {"numpy": _NUMPY, "cupy": _CUPY, "torch": _TORCH, "jax": _JAX, "other": _OTHER}
+
+# The root module of an array's class, or of a class that it derives from.
+_LIBRARIES = {"numpy": _NUMPY, "cupy": _CUPY, "torch": _TORCH, "jax": _JAX, "jaxlib": _JAX}
+_by_class: dict[type, _Library] = {}
+
+
+def _library_of(x: object) -> _Library:
+    found = _by_class.get(type(x))
+    if found is None:
+        roots = (cls.__module__.partition(".")[0] for cls in type(x).__mro__)
+        found = next((_LIBRARIES[root] for root in roots if root in _LIBRARIES), _OTHER)
+        _by_class[type(x)] = found
+    return found
+
+
+def view(x: object, name: str = "A", *, writable: bool = False) -> ArrayView:
+    """See any library's array as an :class:`ArrayView`, without a copy.
+
+    Parameters
+    ----------
+    x : object
+        A NumPy, CuPy, torch or JAX array, or an object with ``__dlpack__`` or ``__cuda_array_interface__``.
+    name : str
+        What the errors call it: "A", "out", "bias".
+    writable : bool
+        Whether a result goes there: refuses what cannot be written in place.
+
+    Raises
+    ------
+    DTypeError
+        For object, bool, complex and string arrays and other element types without a configuration.
+    ShapeError
+        For 0-d arrays and scalars.
+    UnsupportedError
+        For masked arrays, ``numpy.matrix``, torch tensors that require a gradient, sparse or lazily
+        negated tensors, JAX tracers and sharded arrays, read-only or overlapping ``out``, JAX
+        ``out``, and things that are no arrays.
+    """
+    return _library_of(x).view(x, name, writable=writable)
+
+
+def fingerprint(x: object) -> tuple[int, tuple[Any, ...]] | None:
+    """Pointer and hashable facts of a CuPy or torch device array in under a microsecond.
+
+    The facts decide everything that :func:`view` checks, so a call prepared for them needs only the
+    pointer.  None for every other array: take :func:`view`.
+    """
+    found = _by_class.get(type(x))
+    return None if found is None else found.fingerprint(x)
+
+
+def empty_like_owner(
+    like: ArrayView, shape: tuple[int, ...], dtype: str, *, stream: int | None = None
+) -> ArrayView:
+    """A new uninitialised row-major array of the library and device of ``like``.
+
+    Parameters
+    ----------
+    stream : int, optional
+        The stream that will write it, so that the library's memory pool reuses it in order.
+
+    Raises
+    ------
+    DTypeError
+        When that library has no such element type.
+    """
+    return _BY_NAME[like.library].empty(like, shape, dtype, stream)
+
+
+def deliver(result: ArrayView, stream: int | None = None) -> object:
+    """What the caller gets for ``result``, once the work that writes it is queued on ``stream``."""
+    return _BY_NAME[result.library].deliver(result, stream)
+
+
+def numpy(host: ArrayView) -> np.ndarray[Any, Any]:
+    """The NumPy array over a host view's memory; bfloat16 and fp8 with their ml_dtypes types.
+
+    Raises
+    ------
+    UnsupportedError
+        For device memory: :func:`to_host` copies it.
+    """
+    if host.host is None:
+        raise UnsupportedError(f"{host} is device memory; copy it to the host first")
+    return host.host
+
+
+def to_host(source: ArrayView, stream: int | None = None) -> np.ndarray[Any, Any]:
+    """The array on the host: host views themselves, device data copied after what ``stream`` holds."""
+    if source.host is not None:
+        return source.host
+    first, past = source.byte_range
+    at = current_stream(source) if stream is None else stream
+    data = device.copy_to_host(first, past - first, source.ordinal, at)
+    strides = tuple(s * source.itemsize for s in source.strides)
+    return np.ndarray(source.shape, numpy_dtype(source.dtype), data, source.pointer - first, strides)
+
+
+def from_host(array: np.ndarray[Any, Any], like: ArrayView, *, stream: int | None = None) -> ArrayView:
+    """Copy a host array to a new array of the library and device of ``like``."""
+    found = empty_like_owner(like, array.shape, _dtype_of(array), stream=stream)
+    if found.host is not None:
+        found.host[...] = array
+    else:
+        at = current_stream(found) if stream is None else stream
+        device.copy_to_device(found.pointer, np.ascontiguousarray(array), found.ordinal, at)
+    return found
+
+
+def upload(source: ArrayView, ordinal: int, stream: int) -> ArrayView:
+    """Copy a host view to new device memory that belongs to nobody else, row-major."""
+    array = np.ascontiguousarray(numpy(source))
+    memory = device.allocate(array.nbytes, ordinal, stream)
+    device.copy_to_device(memory.pointer, array, ordinal, stream)
+    strides = tuple(s // array.itemsize for s in array.strides)
+    return ArrayView("numpy", "cuda", ordinal, memory.pointer, array.shape, strides, source.dtype, memory)
+
+
+def _dtype_of(array: np.ndarray[Any, Any]) -> str:
+    return next(name for name, dtype in DTYPES.items() if dtype == array.dtype)
+
+
+def current_stream(of: ArrayView) -> int:
+    """Handle of the current stream of the library that owns ``of``, on its device.
+
+    A library without one counts with the stream that the producer named, else with the legacy default stream.
+    """
+    return _BY_NAME[of.library].current_stream(of)
+
+
+def launch_stream(stream: object | None, out: ArrayView | None, a: ArrayView) -> int:
+    """The stream of a product: ``stream=``, else of ``out``'s owner, else of A's.
+
+    Raises
+    ------
+    UnsupportedError
+        For a ``stream=`` that is no CUDA stream.
+    """
+    if stream is not None:
+        return device.stream_handle(stream)
+    return current_stream(a if out is None else out)
+
+
+def acquire(stream: int, views: Iterable[ArrayView]) -> None:
+    """Make ``stream`` wait for the streams on which producers said that their data are ready."""
+    for one in views:
+        if one.stream is not None and one.stream != stream:
+            device.order_after(stream, one.stream, one.ordinal)
+
+
+def release(stream: int, out: ArrayView) -> None:
+    """Make the stream that ``out``'s producer named wait for the result queued on ``stream``."""
+    if out.stream is not None and out.stream != stream:
+        device.order_after(out.stream, stream, out.ordinal)
+
+
+def workspace(given: ArrayView | None, needed: int, ordinal: int, stream: int) -> _Workspace:
+    """The memory for packed operands: the caller's, checked, else new memory in the order of ``stream``.
+
+    Parameters
+    ----------
+    given : ArrayView or None
+        The caller's ``workspace=``.
+    needed : int
+        Bytes.
+
+    Raises
+    ------
+    DTypeError
+        When it is not uint8.
+    ShapeError
+        When it is too small.
+    UnsupportedError
+        When it lies elsewhere, is not contiguous or starts off a 16-byte boundary, and without one while
+        the stream captures a CUDA graph.
+    """
+    if given is None:
+        device.refuse_capture(stream, ordinal, f"operands must be packed: pass workspace= of {needed} uint8")
+        return device.allocate(needed, ordinal, stream)
+    if given.dtype != "uint8":
+        raise DTypeError(f"workspace has element type {given.dtype}; it must be uint8")
+    if given.backend != f"cuda:{ordinal}":
+        raise UnsupportedError(f"workspace lies on {given.backend}; the product runs on cuda:{ordinal}")
+    if given.byte_range[1] - given.byte_range[0] != math.prod(given.shape) or given.pointer % 16:
+        raise UnsupportedError("workspace must be contiguous and start on a 16-byte boundary")
+    if math.prod(given.shape) < needed:
+        raise ShapeError(f"workspace holds {math.prod(given.shape)} bytes; this product needs {needed}")
+    return given
+
+
+def overlap(a: ArrayView, b: ArrayView) -> bool:
+    """Whether the byte ranges of two arrays meet."""
+    (first_a, past_a), (first_b, past_b) = a.byte_range, b.byte_range
+    same_memory = (a.device, a.ordinal) == (b.device, b.ordinal)
+    return same_memory and max(first_a, first_b) < min(past_a, past_b)

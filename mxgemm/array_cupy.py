@@ -1,0 +1,84 @@
+"""CuPy arrays in and out; CuPy is already imported when an array of it arrives."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from typing import Any
+
+from mxgemm.array_view import (
+    ArrayView,
+    dtype_name,
+    element_strides,
+    element_type_error,
+    numpy_dtype,
+    refuse_layout,
+)
+from mxgemm.errors import UnsupportedError
+
+__all__ = ["current_stream", "empty", "fingerprint", "new_array", "view"]
+
+_LEGACY = 1  # CUDA's handle of the legacy default stream, which CuPy calls 0
+
+
+def view(x: Any, name: str, *, writable: bool) -> ArrayView:
+    """See a CuPy array.
+
+    Raises
+    ------
+    DTypeError, ShapeError
+        As for NumPy arrays.
+    UnsupportedError
+        For CuPy on ROCm, CuPy's sparse matrices, misaligned arrays and overlapping ``out``.
+    """
+    cupy = sys.modules["cupy"]
+    if not isinstance(x, cupy.ndarray):
+        kind = f"{type(x).__module__}.{type(x).__qualname__}"
+        raise UnsupportedError(f"{name} is a {kind}; supported are dense cupy.ndarray objects")
+    if cupy.cuda.runtime.is_hip:
+        raise UnsupportedError(f"{name} is a CuPy array on ROCm; supported are CUDA devices")
+    dtype = dtype_name(x.dtype, name)
+    strides = element_strides(x.strides, x.dtype.itemsize, name)
+    found = ArrayView("cupy", "cuda", x.device.id, x.data.ptr, x.shape, strides, dtype, x)
+    return refuse_layout(found, name, writable=writable)
+
+
+def fingerprint(x: Any) -> tuple[int, tuple[Any, ...]]:
+    """Pointer, and the facts that :func:`view` depends on."""
+    memory = x.data
+    return memory.ptr, ("cupy", memory.device_id, x.shape, x.strides, x.dtype)
+
+
+def current_stream(of: ArrayView) -> int:
+    """Handle of CuPy's current stream on the array's device."""
+    cupy = sys.modules["cupy"]
+    return int(cupy.cuda.get_current_stream(of.ordinal).ptr) or _LEGACY
+
+
+def empty(like: ArrayView, shape: tuple[int, ...], dtype: str, stream: int | None) -> ArrayView:
+    """A new CuPy array on the device of ``like``, from the pool that serves ``stream``."""
+    return view(new_array(like.ordinal, shape, dtype, stream), "the result", writable=False)
+
+
+def new_array(ordinal: int, shape: tuple[int, ...], dtype: str, stream: int | None) -> Any:
+    """Allocate with CuPy; its pool hands memory out again in the order of the stream it was taken on.
+
+    Raises
+    ------
+    DTypeError
+        When this CuPy has no such element type.
+    """
+    cupy = sys.modules["cupy"]
+    with cupy.cuda.Device(ordinal), _on_stream(cupy, ordinal, stream):
+        try:
+            return cupy.empty(shape, dtype=numpy_dtype(dtype))
+        except (TypeError, ValueError, KeyError) as error:
+            raise element_type_error(f"the result (CuPy {cupy.__version__})", dtype) from error
+
+
+def _on_stream(cupy: Any, ordinal: int, stream: int | None) -> Any:
+    if stream is None or stream == (cupy.cuda.get_current_stream(ordinal).ptr or _LEGACY):
+        return nullcontext()
+    if stream == _LEGACY:
+        return cupy.cuda.Stream.null
+    return cupy.cuda.ExternalStream(stream, ordinal)

@@ -1,0 +1,65 @@
+"""The command line: ``python -m mxgemm configs | demo | gemm``.
+
+Exit status: 0; 1 when a verification failed; 2 for bad input and for what was refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Sequence
+
+from mxgemm import cli_configs, cli_demo, cli_gemm
+from mxgemm.errors import MxgemmError, MxgemmWarning, VerificationError
+
+__all__ = ["main"]
+
+VERIFICATION_FAILED = 1
+REFUSED = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        ``sys.argv[1:]`` by default.
+
+    Returns
+    -------
+    int
+        The exit status.
+    """
+    options = _parser().parse_args(arguments)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", MxgemmWarning)
+        status = _guarded(options)
+    for warning in caught:
+        print(f"mxgemm: {warning.category.__name__}: {warning.message}", file=sys.stderr)
+    return status
+
+
+def _guarded(options: argparse.Namespace) -> int:
+    try:
+        status: int = options.run(options)
+    except VerificationError as error:
+        print(error.certificate or error)
+        print(f"mxgemm: verification failed: {error}", file=sys.stderr)
+        return VERIFICATION_FAILED
+    except MxgemmError as error:
+        print(f"mxgemm: {type(error).__name__}: {error}", file=sys.stderr)
+        return REFUSED
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m mxgemm",
+        description="Matrix products on exact models of matrix units, in the configurations that you accept.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="command")
+    for command in (cli_configs, cli_demo, cli_gemm):
+        command.add_parser(commands)
+    return parser

@@ -1,0 +1,52 @@
+"""The device: its capabilities, kernels compiled at run time and kept on disk, launches, streams and memory.
+
+Importing this imports no CUDA library; the first use does.
+"""
+
+from mxgemm.device.compiler import CompiledCubin, CompileOptions, Resources, compile_cubin, nvrtc_version
+from mxgemm.device.driver import available, check_process, count, on_device, ordinal_of
+from mxgemm.device.kernel import CompiledKernel, compiled, cubin, is_compiled
+from mxgemm.device.launcher import Launcher, launch
+from mxgemm.device.memory import Buffer, allocate, copy_to_device, copy_to_host
+from mxgemm.device.properties import capabilities, compile_arch
+from mxgemm.device.streams import (
+    LEGACY,
+    PER_THREAD,
+    is_capturing,
+    order_after,
+    refuse_capture,
+    stream_handle,
+    synchronize,
+)
+
+__all__ = [
+    "LEGACY",
+    "PER_THREAD",
+    "Buffer",
+    "CompileOptions",
+    "CompiledCubin",
+    "CompiledKernel",
+    "Launcher",
+    "Resources",
+    "allocate",
+    "available",
+    "capabilities",
+    "check_process",
+    "compile_arch",
+    "compile_cubin",
+    "compiled",
+    "copy_to_device",
+    "copy_to_host",
+    "count",
+    "cubin",
+    "is_capturing",
+    "is_compiled",
+    "launch",
+    "nvrtc_version",
+    "on_device",
+    "order_after",
+    "ordinal_of",
+    "refuse_capture",
+    "stream_handle",
+    "synchronize",
+]

@@ -1,0 +1,97 @@
+"""Machine code kept on disk between processes; a broken or missing folder only costs recompilation."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from mxgemm.device import compiler, driver
+from mxgemm.errors import UnsupportedError
+
+__all__ = ["DEFAULT_SIZE", "Location", "key", "load", "location", "store"]
+
+_log = logging.getLogger("mxgemm.device")
+
+DEFAULT_SIZE = 512 << 20  # bytes; a kernel takes 10 to 100 KiB
+_SCHEMA = "1"  # part of every key: raise it when the meaning of an entry changes
+
+Location = tuple[str, int]
+
+
+def location() -> Location | None:
+    """Folder and size in bytes that the environment asks for; None when ``MXGEMM_CACHE_DIR=0``.
+
+    Raises
+    ------
+    UnsupportedError
+        For a ``MXGEMM_CACHE_SIZE`` that is no positive number of bytes.
+    """
+    folder = os.environ.get("MXGEMM_CACHE_DIR")
+    if folder == "0":
+        return None
+    size = os.environ.get("MXGEMM_CACHE_SIZE", str(DEFAULT_SIZE))
+    if not size.isascii() or not size.isdigit() or int(size) == 0:
+        raise UnsupportedError(
+            f"MXGEMM_CACHE_SIZE={size!r} is not supported; give a positive number of bytes, or "
+            "MXGEMM_CACHE_DIR=0 to turn the disk cache off"
+        )
+    return folder or str(_default_folder()), int(size)
+
+
+def _default_folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "mxgemm"
+
+
+def key(source: str, entry: str, arch: str, options: compiler.CompileOptions) -> str:
+    """Everything that decides the machine code, as one hexadecimal digest."""
+    parts = (_SCHEMA, repr(compiler.nvrtc_version()), entry, arch, repr(options), source)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+@lru_cache(maxsize=4)
+def _open(at: Location) -> Any:
+    """The cache in a folder, or None with one log line when it cannot be opened."""
+    driver.core()
+    from cuda.core.utils import FileStreamProgramCache
+
+    try:
+        return FileStreamProgramCache(at[0], max_size_bytes=at[1])
+    except OSError as error:
+        _log.warning("kernels are not kept on disk: %s (MXGEMM_CACHE_DIR chooses another folder)", error)
+        return None
+
+
+def load(at: Location | None, digest: str, entry: str, arch: str) -> compiler.CompiledCubin | None:
+    """The stored machine code; None when it is missing, damaged or unreadable."""
+    cache = None if at is None else _open(at)
+    if cache is None:
+        return None
+    try:
+        code, facts = bytes(cache[digest]), json.loads(bytes(cache[f"{digest}.json"]))
+    except (KeyError, OSError, ValueError):
+        return None
+    if not isinstance(facts, dict) or facts.get("sha256") != hashlib.sha256(code).hexdigest():
+        _log.warning("a kernel on disk is damaged and is compiled again: %s", digest)
+        return None
+    log = str(facts.get("log"))
+    resources = compiler.parse_resources(log, entry)
+    return None if resources is None else compiler.CompiledCubin(code, entry, arch, log, resources)
+
+
+def store(at: Location | None, digest: str, cubin: compiler.CompiledCubin) -> None:
+    """Keep machine code; a folder that cannot be written costs one log line."""
+    cache = None if at is None else _open(at)
+    if cache is None:
+        return
+    facts = {"sha256": hashlib.sha256(cubin.code).hexdigest(), "log": cubin.log}
+    try:
+        cache[digest] = cubin.code
+        cache[f"{digest}.json"] = json.dumps(facts).encode()
+    except OSError as error:
+        _log.warning("%s is not kept on disk: %s", cubin.entry, error)

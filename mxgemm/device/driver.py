@@ -1,0 +1,169 @@
+"""The way to CUDA: imported at first use, refused after a fork, errors with a next step."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+from mxgemm.errors import UnsupportedError
+
+__all__ = ["available", "call", "check_process", "core", "count", "on_device", "ordinal_of"]
+
+_NO_PACKAGE = (
+    "GPUs need the packages cuda-core and CuPy, which are not installed; install mxgemm[cu13] "
+    "(mxgemm[cu12] for a CUDA 12 driver), or use device='cpu'"
+)
+_NO_DRIVER = "no CUDA device can be used here ({why}); use device='cpu' for the exact model on the CPU"
+_FORKED = (
+    "this process was forked after its parent used CUDA, which does not survive a fork; start workers "
+    'with the spawn method: multiprocessing.get_context("spawn")'
+)
+
+
+class _Process:
+    """Whether this process used CUDA, and whether it is a fork of one that did."""
+
+    used = False
+    forked = False
+
+
+def _after_fork_in_child() -> None:
+    _Process.forked = _Process.used
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def check_process() -> None:
+    """Refuse a process that was forked from one that used CUDA.
+
+    Raises
+    ------
+    UnsupportedError
+        Naming the spawn start method.
+    """
+    if _Process.forked:
+        raise UnsupportedError(_FORKED)
+
+
+@lru_cache(maxsize=1)
+def core() -> Any:
+    """The module ``cuda.core``; enough to compile, without a driver or a device.
+
+    Raises
+    ------
+    UnsupportedError
+        When it is not installed.
+    """
+    try:
+        import cuda.core
+    except ImportError as error:
+        raise UnsupportedError(_NO_PACKAGE) from error
+    return cuda.core
+
+
+@lru_cache(maxsize=1)
+def _driver() -> Any:
+    """The driver API, initialised.
+
+    Raises
+    ------
+    UnsupportedError
+        Without the package, a driver or a device.
+    """
+    core()
+    from cuda.bindings import driver
+
+    try:
+        (status,) = driver.cuInit(0)
+    except (RuntimeError, OSError) as error:
+        raise UnsupportedError(_NO_DRIVER.format(why="no CUDA driver is installed")) from error
+    if status.name == "CUDA_ERROR_NOT_INITIALIZED":
+        raise UnsupportedError(_FORKED)
+    if status.value != 0:
+        raise UnsupportedError(_NO_DRIVER.format(why=status.name))
+    _Process.used = True
+    return driver
+
+
+def call(function: str, *arguments: Any) -> Any:
+    """Call a function of the CUDA driver API by name; its outputs, a single one unpacked.
+
+    Raises
+    ------
+    UnsupportedError
+        Without a usable device, or when the driver answers with an error, which the message names.
+    """
+    check_process()
+    driver = _driver()
+    status, *results = getattr(driver, function)(*arguments)
+    if status.value != 0:
+        _, text = driver.cuGetErrorString(status)
+        detail = text.decode() if isinstance(text, bytes) else str(text)
+        raise UnsupportedError(f"the CUDA driver refused {function}: {status.name} ({detail})")
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def constant(enumeration: str, name: str) -> Any:
+    """A value of one of the driver API's enumerations."""
+    return getattr(getattr(_driver(), enumeration), name)
+
+
+def handle(kind: str, value: int) -> Any:
+    """A driver handle object (``CUstream``, ``CUdeviceptr``, …) of an address."""
+    return getattr(_driver(), kind)(value)
+
+
+def available() -> bool:
+    """Whether this process can use a CUDA device."""
+    try:
+        return count() > 0
+    except UnsupportedError:
+        return False
+
+
+def count() -> int:
+    """Number of CUDA devices.
+
+    Raises
+    ------
+    UnsupportedError
+        Without cuda-core or a driver, and after a fork.
+    """
+    return int(call("cuDeviceGetCount"))
+
+
+_primary_lock = threading.Lock()
+_primary: dict[int, Any] = {}
+
+
+def _primary_context(ordinal: int) -> Any:
+    with _primary_lock:
+        if ordinal not in _primary:
+            if not 0 <= ordinal < count():
+                raise UnsupportedError(f"there is no CUDA device {ordinal}; this machine has {count()}")
+            _primary[ordinal] = call("cuDevicePrimaryCtxRetain", call("cuDeviceGet", ordinal))
+        return _primary[ordinal]
+
+
+@contextmanager
+def on_device(ordinal: int) -> Iterator[None]:
+    """Make a device current for this thread, and give back what was current before."""
+    if int(call("cuCtxGetCurrent")) and int(call("cuCtxGetDevice")) == ordinal:
+        yield
+        return
+    call("cuCtxPushCurrent", _primary_context(ordinal))
+    try:
+        yield
+    finally:
+        call("cuCtxPopCurrent")
+
+
+def ordinal_of(pointer: int) -> int:
+    """The device that owns an address of device memory."""
+    attribute = constant("CUpointer_attribute", "CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL")
+    return int(call("cuPointerGetAttribute", attribute, pointer))

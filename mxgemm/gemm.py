@@ -1,0 +1,291 @@
+"""gemm(): the public face of the road from a question to a checked array.
+
+Each function reads its arguments into a :class:`~mxgemm.call.Call`, plans it under the
+process's policy, runs the plan and reports what ran.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any, Unpack
+
+import numpy as np
+
+from mxgemm import array
+from mxgemm import verify as verification
+from mxgemm.call import Call, HostOperands, host_operands, read_call
+from mxgemm.configs import Configuration
+from mxgemm.epilogue import Epilogue
+from mxgemm.errors import (
+    DTypeError,
+    MatrixProductAdvice,
+    ShapeError,
+    UnsupportedError,
+    VerificationError,
+    one_of,
+)
+from mxgemm.options import Options, refuse_unknown
+from mxgemm.outcome import GemmResult, Outcome
+from mxgemm.plan import FASTEST, Plan, named
+from mxgemm.plan import plan as make_plan
+from mxgemm.policy import Policy, default_policy
+from mxgemm.problem import check_dtypes
+from mxgemm.run import deliver_host, run_host
+from mxgemm.verify import Certificate, CheckResult
+
+__all__ = ["check", "explain", "gemm", "gemm_grouped", "gemm_outcome"]
+
+LEVELS = ("full",)
+_READ = ("alpha", "beta", "transpose_a", "transpose_b", "out", "out_dtype", "epilogue", "device")
+
+
+def gemm(
+    a: Any,
+    b: Any,
+    c: Any = None,
+    *,
+    alpha: Any = 1,
+    beta: Any = 0,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    precision: str | None = None,
+    max_error: float | None = None,
+    out: Any = None,
+    out_dtype: Any = None,
+    epilogue: Epilogue | None = None,
+    verify: str | None = None,
+    device: str | None = None,
+    stream: Any = None,
+    workspace: Any = None,
+) -> Any:
+    """D = epilogue(alpha·op(A)·op(B) + beta·C), within the accuracy that the program accepted.
+
+    Parameters
+    ----------
+    a, b : array
+        (…, M, K) and (…, K, N) after op(); 1-d operands and batches as in ``numpy.matmul``.
+        NumPy, CuPy, torch, JAX or any array with DLPack or ``__cuda_array_interface__``.
+    c : array, optional
+        D's shape (its batch may broadcast), of the result's or the accumulator's type.
+    alpha, beta : scalar
+        Rounded to the accumulator's type; beta = 0 never reads C, alpha = 0 never A and B.
+    transpose_a, transpose_b : bool
+        Op(X) swaps the last two axes.
+    precision : str, optional
+        A row of the configuration table by name; None is the fastest that the grants admit.
+    max_error : float, optional
+        Budget for A·B in units of |A||B|, a consent for this call alone.
+    out : array, optional
+        Where D goes; untouched when the call fails.
+    out_dtype : element type, optional
+        See :func:`mxgemm.problem.out_dtypes`; None is int32 for 8-bit integers, float32 for
+        fp8, else the operands' type.
+    epilogue : Epilogue, optional
+        From ``mxgemm.epilogue``.
+    verify : {"full"}, optional
+        Check every entry against its bound before D is handed out.
+    device : str, optional
+        "cpu" models Hopper, "cpu:sm_80" another architecture, "cuda" runs NumPy arrays on the GPU.
+    stream, workspace : optional
+        For GPUs; on the CPU only None.
+
+    Returns
+    -------
+    array
+        Of A's library, or ``out``.
+
+    Raises
+    ------
+    ShapeError, DTypeError, UnsupportedError
+        For arguments that do not fit; each says what is supported.
+    PolicyError
+        For a precision that the program has not accepted; names the missing call.
+    VerificationError
+        When ``verify`` finds an entry outside its bound; the certificate and the array are attached.
+    """
+    return gemm_outcome(
+        a, b, c, alpha=alpha, beta=beta, transpose_a=transpose_a, transpose_b=transpose_b,
+        precision=precision, max_error=max_error, out=out, out_dtype=out_dtype, epilogue=epilogue,
+        verify=verify, device=device, stream=stream, workspace=workspace,
+    ).array  # fmt: skip
+
+
+def gemm_outcome(a: Any, b: Any, c: Any = None, **options: Unpack[Options]) -> GemmResult:
+    """As :func:`gemm`, and also what ran: ``r.array``, ``r.outcome``, ``r.certificate``."""
+    policy = default_policy()
+    call, made = _begin((a, b, c), options, policy)
+    return _finish(call, made, options, policy)
+
+
+def gemm_grouped(products: Iterable[Sequence[Any]], **options: Unpack[Options]) -> list[Any]:
+    """Several independent products, ``(a, b)`` or ``(a, b, c)`` each, of any shapes.
+
+    Parameters
+    ----------
+    products : iterable of tuples of arrays
+    **options
+        As :func:`gemm`; ``out`` is a list with one array (or None) a product.
+
+    Returns
+    -------
+    list of array
+        In the order given.
+
+    Raises
+    ------
+    ShapeError
+        For a tuple of another length, or an ``out`` of another length.
+    MxgemmError
+        As :func:`gemm`, with a note that names the product.  All products are planned before
+        the first one runs, so that a bad one costs nothing.
+    """
+    policy = default_policy()
+    listed = list(products)
+    each = _options_of_each(len(listed), options)
+    begun = []
+    for i, (product, own) in enumerate(zip(listed, each, strict=True)):
+        try:
+            begun.append(_begin(_operands(product), own, policy))
+        except Exception as error:
+            error.add_note(f"in product {i} of gemm_grouped")
+            raise
+    return [_finish(call, made, own, policy).array for (call, made), own in zip(begun, each, strict=True)]
+
+
+def _operands(product: Sequence[Any]) -> tuple[Any, Any, Any]:
+    # An array is a sequence too, of its rows: it must not pass as a product of them.
+    if not isinstance(product, tuple | list) or len(product) not in (2, 3):
+        what = f"{len(product)} arrays" if isinstance(product, tuple | list) else type(product).__name__
+        raise ShapeError(f"a product is a tuple (a, b) or (a, b, c); got {what}")
+    return (*product, None) if len(product) == 2 else (product[0], product[1], product[2])
+
+
+def _options_of_each(count: int, options: Options) -> list[Options]:
+    outs = options.get("out")
+    if outs is None:
+        outs = [None] * count
+    if not isinstance(outs, list | tuple) or len(outs) != count:
+        raise ShapeError(f"out= must be a list with one array for each of the {count} products")
+    return [{**options, "out": out} for out in outs]
+
+
+def explain(a: Any, b: Any, c: Any = None, **options: Unpack[Options]) -> Plan:
+    """The Plan that :func:`gemm` would run with these arguments; nothing runs, nothing is reported."""
+    return _begin((a, b, c), options, default_policy())[1]
+
+
+def check(
+    result: Any,
+    a: Any,
+    b: Any,
+    c: Any = None,
+    *,
+    alpha: Any = 1,
+    beta: Any = 0,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    precision: str | None = None,
+    epilogue: Epilogue | None = None,
+    out_dtype: Any = None,
+    device: str | None = None,
+) -> CheckResult:
+    """Check every entry of ``result`` against the bound of its configuration.
+
+    Parameters
+    ----------
+    result : array
+        D, from anywhere: mxgemm, another library, another machine.
+    a, b, c, alpha, beta, transpose_a, transpose_b, epilogue, out_dtype, device
+        As in :func:`gemm`; ``out_dtype=None`` is the result's own type.
+    precision : str, optional
+        The configuration whose bound must hold; no grant is needed to name one.  None is
+        what :func:`gemm` would run now.
+
+    Returns
+    -------
+    CheckResult
+        True when every entry passed; carries the largest ratio to the bound and where.
+
+    Raises
+    ------
+    ShapeError, DTypeError, UnsupportedError
+        As :func:`gemm`.
+    """
+    found = array.view(result, "result")
+    call = read_call(
+        a, b, c, alpha=alpha, beta=beta, transpose_a=transpose_a, transpose_b=transpose_b, epilogue=epilogue,
+        out_dtype=found.dtype if out_dtype is None else out_dtype, device=device,
+    )  # fmt: skip
+    if found.dtype != call.problem.d.dtype:
+        raise DTypeError(f"result has type {found.dtype}; out_dtype asks for {call.problem.d.dtype}")
+    if found.shape != call.result_shape:
+        raise ShapeError(f"result has shape {found.shape}; this product gives {call.result_shape}")
+    if precision is None:
+        config = make_plan(call.problem, default_policy(), call.capabilities).configuration
+    else:
+        config = named(call.problem, call.capabilities, precision)
+        check_dtypes(call.problem, config)
+    return verification.check_result(*_checked(array.to_host(found), call, config, host_operands(call)))
+
+
+def _begin(operands: tuple[Any, Any, Any], options: Options, policy: Policy) -> tuple[Call, Plan]:
+    """Read and plan one call: everything that can be refused is refused here."""
+    refuse_unknown(options)
+    level = options.get("verify")
+    if level is not None and level not in LEVELS:
+        raise UnsupportedError(f"verify={level!r} is not supported; supported is {one_of(LEVELS)}")
+    given = {name: value for name, value in options.items() if name in _READ}
+    call = read_call(*operands, **given)  # type: ignore[arg-type]  # a typed dictionary's values are objects
+    if call.capabilities.is_cpu:
+        for name in ("stream", "workspace"):
+            if options.get(name) is not None:
+                raise UnsupportedError(f"{name}= is for GPUs; on {call.capabilities.backend} it must be None")
+    made = make_plan(
+        call.problem, policy, call.capabilities,
+        precision=options.get("precision"), max_error=options.get("max_error"),
+    )  # fmt: skip
+    return call, made
+
+
+def _finish(call: Call, made: Plan, options: Options, policy: Policy) -> GemmResult:
+    """Report, run, verify and hand out one planned call."""
+    policy.report(made.decision())
+    _advise(made, policy)
+    operands = host_operands(call)
+    found = run_host(call, made, operands)
+    certificate = None
+    if options.get("verify"):
+        certificate = _verify(found.array, call, made, operands)
+    return GemmResult(
+        deliver_host(found.array, call), Outcome(made, read_flags=found.read_flags), certificate
+    )
+
+
+def _advise(made: Plan, policy: Policy) -> None:
+    """Say once for each pair of type and place that a grant would let matrix units run."""
+    if made.request != FASTEST or not made.configuration.is_scalar or not made.refused:
+        return
+    first = made.refused[0]
+    if policy.restrictions.words or not policy.once(("advice", made.capabilities.backend, first)):
+        return
+    message = (
+        f"this {made.problem.a.dtype} product runs without matrix units: {'; '.join(map(str, made.refused))}"
+    )
+    warnings.warn(message, MatrixProductAdvice, stacklevel=4)
+
+
+def _checked(
+    result: np.ndarray[Any, Any], call: Call, config: Configuration, operands: HostOperands
+) -> tuple[Any, ...]:
+    """The positional arguments of the verification levels."""
+    full = result.reshape((*call.problem.batch, call.problem.m, call.problem.n))
+    arch = call.capabilities.arch
+    return full, call.problem, config, arch, operands
+
+
+def _verify(result: np.ndarray[Any, Any], call: Call, made: Plan, operands: HostOperands) -> Certificate:
+    certificate = verification.full(*_checked(result, call, made.configuration, operands))
+    if not certificate.passed:
+        raise VerificationError(f"the result left its bound\n{certificate}", certificate, result)
+    return certificate

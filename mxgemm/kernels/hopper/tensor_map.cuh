@@ -1,0 +1,35 @@
+// Bulk tensor copies: boxes of a matrix between device memory and swizzled shared memory.
+// Elements outside the matrix arrive as zeros and are not written back.
+
+struct alignas(64) TensorMap { u64 opaque[16]; };
+
+__device__ __forceinline__ u64 map_address(const TensorMap& map) { return reinterpret_cast<u64>(&map); }
+
+__device__ __forceinline__ void prefetch_map(const TensorMap& map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map_address(map)) : "memory");
+}
+
+// Loads a box whose first element is (inner, outer) of matrix `product`; completes on `barrier`.
+__device__ __forceinline__ void load_box(u32 target, const TensorMap& map, u32 barrier, int inner, int outer,
+                                         int product) {
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(target),
+                 "l"(map_address(map)), "r"(barrier), "r"(inner), "r"(outer), "r"(product)
+                 : "memory");
+}
+// The same box into every block of the cluster that `blocks` names, at the same offset.
+__device__ __forceinline__ void load_box_multicast(u32 target, const TensorMap& map, u32 barrier, int inner, int outer,
+                                                   int product, u16 blocks) {
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(target),
+                 "l"(map_address(map)), "r"(barrier), "r"(inner), "r"(outer), "r"(product), "h"(blocks)
+                 : "memory");
+}
+__device__ __forceinline__ void store_box(const TensorMap& map, u32 source, int inner, int outer, int product) {
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map_address(map)),
+                 "r"(source), "r"(inner), "r"(outer), "r"(product)
+                 : "memory");
+}
+__device__ __forceinline__ void store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// At most PENDING committed stores still read shared memory.
+template <int PENDING> __device__ __forceinline__ void store_wait_read() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
+}

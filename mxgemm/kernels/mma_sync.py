@@ -1,0 +1,245 @@
+"""The mma.sync family: matrix units of sm_75 and later, one tile of D a block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mxgemm.configs import Configuration
+from mxgemm.kernels.instance import EpilogueClass, KernelInstance
+from mxgemm.kernels.names import CXX, SIZES
+from mxgemm.kernels.operands import OperandClass
+
+__all__ = ["MmaSyncInstance", "Tile", "instances", "instruction_for", "tiles_for"]
+
+_PARTS = (
+    "types", "convert", "arguments", "tile_order", "shared_layout", "shared_access", "operand",
+    "copy_async", "copy_registers", "mma", "fragment", "chain", "pipeline", "operand_overflow",
+    "epilogue", "store", "mma_sync",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Shape of a block's work.
+
+    Attributes
+    ----------
+    warps_m, warps_n, warp_m, warp_n : int
+        Warps of a block along M and N, and the rows and columns that each computes.
+    depth_bytes : int
+        Bytes of a stage's row along K, in the element that shared memory holds.
+    stages : int
+        Stages of the ring.
+    blocks : int
+        Blocks that one multiprocessor is meant to hold.
+    """
+
+    warps_m: int
+    warps_n: int
+    warp_m: int
+    warp_n: int
+    depth_bytes: int
+    stages: int
+    blocks: int
+
+    @property
+    def m(self) -> int:
+        """Rows of D."""
+        return self.warps_m * self.warp_m
+
+    @property
+    def n(self) -> int:
+        """Columns of D."""
+        return self.warps_n * self.warp_n
+
+    def __str__(self) -> str:
+        return f"{self.m}x{self.n}x{self.depth_bytes}B/{self.warps_m}x{self.warps_n} warps/{self.stages} stages"
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """A struct of mma.cuh: the format it is fed, its depth along K, and the types shared memory holds."""
+
+    struct: str
+    depth: int
+
+
+def instruction_for(unit: str, arch: str, signs: tuple[bool, bool] = (True, True)) -> Instruction:
+    """The instruction whose arithmetic is the row of ``unit`` on ``arch``."""
+    before_ampere = arch in ("sm_70", "sm_75")
+    if unit == "s8":
+        a, b = (str(sign).lower() for sign in signs)
+        return Instruction(f"MmaInt8{'Depth16' if before_ampere else ''}<{a}, {b}>", 32)
+    if unit == "f64":
+        return Instruction("MmaF64<4>", 4) if arch == "sm_90" else Instruction("MmaF64Rows8", 4)
+    if unit == "f16":
+        return Instruction("MmaF16Depth8" if before_ampere else "MmaF16", 16)
+    return Instruction({"bf16": "MmaBf16", "tf32": "MmaTf32"}[unit], {"bf16": 16, "tf32": 8}[unit])
+
+
+@dataclass(frozen=True)
+class MmaSyncInstance(KernelInstance):
+    """One kernel of the family.
+
+    Attributes
+    ----------
+    instruction : Instruction
+    shared_a, shared_b : str
+        Element types that shared memory holds.
+    tile : Tile
+    chain : int
+        Products along K after which the unit's sum goes to the master sum; 0 for one chain.
+    asynchronous : bool
+        Whether the architecture has cp.async.
+    """
+
+    instruction: Instruction
+    shared_a: str
+    shared_b: str
+    tile: Tile
+    chain: int
+    asynchronous: bool
+
+    @property
+    def lowering(self) -> str:
+        """The kernel family."""
+        return "mma.sync"
+
+    @property
+    def variant(self) -> str:
+        """Instruction and tile."""
+        chain = f", chains of {self.chain}" if self.chain else ""
+        return f"{self.instruction.struct} {self.tile}{chain}"
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return 32 * self.tile.warps_m * self.tile.warps_n
+
+    @property
+    def blocks(self) -> int:
+        """Blocks that one multiprocessor is meant to hold."""
+        return self.tile.blocks
+
+    @property
+    def tile_shape(self) -> tuple[int, int]:
+        """Rows and columns of D that a block computes."""
+        return self.tile.m, self.tile.n
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Building blocks, in order."""
+        return _PARTS
+
+    @property
+    def depth(self) -> int:
+        """Elements of a stage along K."""
+        return self.tile.depth_bytes // max(SIZES[self.shared_a], SIZES[self.shared_b])
+
+    @property
+    def rounds(self) -> bool:
+        """Whether float32 operands are rounded to a narrower format."""
+        return self.a.dtype == "float32" and self.accumulator == "float32"
+
+    @property
+    def has_flags(self) -> bool:
+        """Rounded operands may overflow."""
+        return self.rounds or super().has_flags
+
+    def _stage_bytes(self, operand: OperandClass, shared: str, extent: int) -> int:
+        size = SIZES[shared]
+        outer, inner = (extent, self.depth) if operand.layout == "k_major" else (self.depth, extent)
+        wide = size == 8 or (size == 4 and operand.layout == "mn_major")
+        return outer * (inner * size + (32 if wide else 16))
+
+    @property
+    def shared_bytes(self) -> int:
+        """The ring of stages, or the band of sums that the epilogue passes through, whichever is larger."""
+        stage = self._stage_bytes(self.a, self.shared_a, self.tile.m)
+        stage += self._stage_bytes(self.b, self.shared_b, self.tile.n)
+        band = self.tile.warp_m * (self.tile.n + 8) * SIZES[self.accumulator]
+        return max(stage * self.tile.stages, band)
+
+    def _is_async(self, operand: OperandClass, shared: str) -> bool:
+        return self.asynchronous and operand.dtype == shared and operand.alignment >= 4
+
+    def constants(self) -> tuple[str, ...]:
+        """Members of the struct that the template is instantiated with."""
+        t = self.tile
+        chain_tiles = self.chain // self.depth
+        async_a, async_b = (
+            str(self._is_async(x, shared)).lower() for x, shared in ((self.a, self.shared_a), (self.b, self.shared_b))
+        )
+        return (
+            f"using Math = {self.instruction.struct};",
+            f"using A = {_operand(self.a, self.shared_a)};",
+            f"using B = {_operand(self.b, self.shared_b)};",
+            f"using Epilogue = ::{self.epilogue.cxx()};",
+            f"static constexpr int WARPS_M = {t.warps_m}, WARPS_N = {t.warps_n};",
+            f"static constexpr int WARP_M = {t.warp_m}, WARP_N = {t.warp_n};",
+            f"static constexpr int DEPTH = {self.depth}, STAGES = {t.stages}, CHAIN_TILES = {chain_tiles};",
+            f"static constexpr int BATCH_AXES = {self.batch_axes}, VECTOR = {self.epilogue.vector};",
+            f"static constexpr bool A_ASYNC = {async_a}, B_ASYNC = {async_b};",
+            f"static constexpr bool ROUNDS = {str(self.rounds).lower()};",
+        )
+
+
+def _operand(x: OperandClass, shared: str) -> str:
+    return f"Operand<{CXX[x.dtype]}, {CXX[shared]}, {x.layout}, {x.alignment}>"
+
+
+# Tiles by what limits them, largest first.  Warps of 64x64 need the fewest bytes of shared memory a
+# product; a master sum or registers in flight leave room for 64x32 only.
+_WIDE = Tile(2, 4, 64, 64, 64, 4, 1)
+_SQUARE = Tile(2, 2, 64, 64, 64, 4, 2)
+_SQUARE_8_WARPS = Tile(2, 4, 64, 32, 64, 3, 1)
+_SMALL = Tile(2, 2, 32, 32, 64, 4, 3)
+_SMALL_2_STAGES = Tile(2, 2, 32, 32, 64, 2, 3)
+_SQUARE_2_STAGES = Tile(2, 4, 64, 32, 64, 2, 1)
+_F64 = Tile(2, 4, 64, 32, 128, 4, 1)
+_F64_SMALL = Tile(2, 2, 32, 32, 128, 3, 2)
+
+_SHARED_LIMIT = {
+    "sm_75": 64, "sm_80": 163, "sm_86": 99, "sm_89": 99, "sm_90": 227, "sm_100": 227, "sm_120": 99,
+}  # fmt: skip
+"""KiB of shared memory that one block may have (CUDA C++ Programming Guide, "Compute Capabilities")."""
+
+
+def tiles_for(unit: str, arch: str, *, chained: bool, through_registers: bool) -> tuple[Tile, ...]:
+    """Tiles on offer, largest first."""
+    if unit == "f64":
+        return (_F64, _F64_SMALL)
+    if arch == "sm_75":
+        return (_SQUARE_2_STAGES, _SMALL_2_STAGES)
+    if chained or through_registers:
+        return (_SQUARE_8_WARPS, _SMALL)
+    return (_WIDE, _SQUARE, _SMALL)
+
+
+def instances(
+    configuration: Configuration,
+    arch: str,
+    a: OperandClass,
+    b: OperandClass,
+    epilogue: EpilogueClass,
+    batch_axes: int,
+    depth: int,
+) -> Iterator[MmaSyncInstance]:
+    """Every instance that can compute this class of products, largest tile first."""
+    unit = str(configuration.unit)
+    signs = (not a.dtype.startswith("u"), not b.dtype.startswith("u"))
+    instruction = instruction_for(unit, arch, signs)
+    converted = {"f16": "float16", "bf16": "bfloat16"}.get(configuration.rounds_to or "")
+    shared_a, shared_b = converted or a.dtype, converted or b.dtype
+    chain = configuration.chain if configuration.chain and depth > configuration.chain else 0
+    slow = any(x.alignment < 4 or converted for x in (a, b))
+    for tile in tiles_for(unit, arch, chained=bool(chain), through_registers=slow):
+        if unit == "f64":
+            tile = Tile(tile.warps_m, tile.warps_n, tile.warp_m, tile.warp_n, 16 * SIZES[a.dtype], tile.stages, tile.blocks)
+        found = MmaSyncInstance(
+            a, b, configuration.accumulator, epilogue, batch_axes,
+            instruction, shared_a, shared_b, tile, chain or 0, arch != "sm_75",
+        )  # fmt: skip
+        if found.shared_bytes <= _SHARED_LIMIT[arch] * 1024:
+            yield found

@@ -1,0 +1,219 @@
+"""Lowering of calls: conversions, scalar functions, device functions; words go to ``words``."""
+
+from __future__ import annotations
+
+import ast
+from abc import abstractmethod
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from mxgemm.lang import ir
+from mxgemm.lang.context import static_scalar
+from mxgemm.lang.expressions import ExpressionLowering
+from mxgemm.lang.functions import FUNCTIONS, MathFunction, python_functions
+from mxgemm.lang.promotion import comparison, integer_pair, math_operand, unary
+from mxgemm.lang.scope import ArrayValue, StaticValue, TupleValue, Value
+from mxgemm.lang.stubs import Stub
+from mxgemm.lang.types import SCALARS, Scalar, TupleType, Type, boolean, float32, float64, int32, int64
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["CallLowering"]
+
+#: Functions that Numba evaluates in float16 for float16 arguments.
+_KEEP_FLOAT16 = frozenset(
+    {"sqrt", "fabs", "floor", "ceil", "trunc", "exp", "log", "log2", "log10", "sin", "cos", "rint"}
+)
+
+
+@cache
+def _python_functions() -> dict[Any, str]:
+    return python_functions()
+
+
+def _hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+class CallLowering(ExpressionLowering):
+    """Adds calls to expressions."""
+
+    def call(self, node: ast.Call) -> Value:
+        """Lower a call of anything that the dialect knows."""
+        callee = self.evaluate(node.func)
+        if not isinstance(callee, StaticValue):
+            raise self.refuse(node, "this is not a function")
+        target = callee.object
+        if isinstance(target, Stub):
+            return self.word(node, target.name)
+        if getattr(target, "is_mxgemm_function", False):
+            return self._device_call(node, target)
+        if target is bool:
+            value = self.evaluate(self._arguments(node, "bool", 1)[0])
+            return self.truth(node, value)
+        if target in (int, float) if _hashable(target) else False:
+            return self._builtin_conversion(node, target)
+        scalar = static_scalar(callee)
+        if scalar is not None:
+            return self.cast(node, self.evaluate_scalar(self._arguments(node, scalar.name, 1)[0]), scalar)
+        if target is len:
+            return self._length(node)
+        name = _python_functions().get(target) if _hashable(target) else None
+        if name is None:
+            raise self.refuse(node, self._unknown(target))
+        return self._function(node, name)
+
+    @abstractmethod
+    def word(self, node: ast.Call, name: str) -> Value:
+        """Lower a call of a word of the dialect (``cuda.…``)."""
+
+    def cast(self, node: ast.AST, value: ir.Expr, scalar: Scalar) -> ir.Expr:
+        """An explicit conversion; to bool it asks whether the value is not zero."""
+        return self.truth(node, value) if scalar == boolean else self.convert(value, scalar)
+
+    def _unknown(self, target: Any) -> str:
+        name = getattr(target, "__qualname__", repr(target))
+        if target is print:
+            return "print inside a kernel is not supported; write to an array instead"
+        if callable(target) and hasattr(target, "__code__"):
+            return f"{name} is a plain Python function; put @cuda.jit(device=True) on it to call it from a kernel"
+        return f"{name} is not a function of the dialect; docs/dialect.md lists what is supported"
+
+    def _arguments(self, node: ast.Call, name: str, count: int) -> list[ast.expr]:
+        if node.keywords or len(node.args) != count:
+            raise self.refuse(node, f"{name} takes {count} positional argument{'s' if count > 1 else ''} here")
+        return node.args
+
+    def _builtin_conversion(self, node: ast.Call, target: Any) -> Value:
+        value = self.evaluate_scalar(self._arguments(node, target.__name__, 1)[0])
+        if target is int:
+            keeps = value.type.is_integer and value.type != boolean
+            return value if keeps else self.convert(value, int64)
+        return value if value.type.is_float else self.convert(value, float64)
+
+    def _length(self, node: ast.Call) -> Value:
+        value = self.evaluate(self._arguments(node, "len", 1)[0])
+        if isinstance(value, TupleValue):
+            return ir.Const(self.place(node), int64, len(value.items))
+        if isinstance(value, ArrayValue):
+            return self.extent(self.place(node), value, 0)
+        raise self.refuse(node, "len takes an array or a tuple")
+
+    def _function(self, node: ast.Call, name: str) -> Value:
+        if node.keywords:
+            raise self.refuse(node, f"{name} takes no keywords in the dialect")
+        operands = [self.scalar(n, v) for n, v in zip(node.args, self.evaluate_all(node.args), strict=True)]
+        return self.apply(node, name, operands)
+
+    def apply(self, node: ast.AST, name: str, operands: Sequence[ir.Expr]) -> ir.Expr:
+        """Apply a scalar function to evaluated operands."""
+        place = self.place(node)
+        if name == "pow" and len(operands) == 2:
+            return self._math_pow(node, operands)
+        if name == "abs" and len(operands) == 1:
+            result = unary("abs", operands[0].type)
+            assert result is not None  # every scalar has an absolute value
+            return ir.Unary(place, result, "abs", self.convert(operands[0], result))
+        if name == "round" and len(operands) == 1:
+            real = math_operand(operands[0].type, keeps_float16=False)
+            rounded = ir.Math(place, real, "rint", (self.convert(operands[0], real),))
+            return self.convert(rounded, int64)
+        row = FUNCTIONS.get(name)
+        if row is None:
+            raise self.refuse(node, f"{name} with {len(operands)} arguments is not part of the dialect")
+        if row.kind == "minmax" and len(operands) > 2:
+            first = self.apply(node, name, operands[:2])
+            return self.apply(node, name, [first, *operands[2:]])
+        if len(operands) != row.arity:
+            raise self.refuse(node, f"{name} takes {row.arity} arguments, {len(operands)} given")
+        return self._table_function(node, row, operands)
+
+    def _table_function(self, node: ast.AST, row: MathFunction, operands: Sequence[ir.Expr]) -> ir.Expr:
+        place = self.place(node)
+        if row.kind == "integer":
+            return self._bit_function(node, row.name, operands[0])
+        if row.kind == "minmax":
+            common = _minmax_type(operands[0].type, operands[1].type)
+            return ir.Math(place, common, row.name, tuple(self.convert(o, common) for o in operands))
+        if row.kind == "ldexp":
+            real = math_operand(operands[0].type, keeps_float16=False)
+            return ir.Math(place, real, "ldexp", (self.convert(operands[0], real), self.convert(operands[1], int32)))
+        if row.name == "trunc" or row.kind in ("float", "float32", "predicate", "fma"):
+            real = self._common_float(row, operands)
+            converted = tuple(self.convert(o, real) for o in operands)
+            return ir.Math(place, boolean if row.kind == "predicate" else real, row.name, converted)
+        raise self.refuse(node, f"{row.name} is not part of the dialect")
+
+    def _common_float(self, row: MathFunction, operands: Sequence[ir.Expr]) -> Scalar:
+        real = math_operand(operands[0].type, row.name in _KEEP_FLOAT16)
+        for operand in operands[1:]:
+            other = math_operand(operand.type, row.name in _KEEP_FLOAT16)
+            real = real if real == other else float64
+        return real
+
+    def _bit_function(self, node: ast.AST, name: str, operand: ir.Expr) -> ir.Expr:
+        if not operand.type.is_integer or operand.type == boolean:
+            raise self.refuse(node, f"{name} takes an integer, not {operand.type}")
+        if name == "brev":
+            unsigned = SCALARS["uint64" if operand.type.bits == 64 else "uint32"]
+            return ir.Math(self.place(node), unsigned, name, (self.convert(operand, unsigned),))
+        result = SCALARS["uint32"] if name == "ffs" else operand.type
+        return ir.Math(self.place(node), result, name, (operand,))
+
+    def _math_pow(self, node: ast.AST, operands: Sequence[ir.Expr]) -> ir.Expr:
+        """``math.pow``: floats throughout, except that an int32 or narrower exponent stays one."""
+        left, right = operands
+        base = math_operand(left.type, keeps_float16=False)
+        if right.type.is_integer and right.type.is_signed and right.type.bits <= 32:
+            return self.operate(node, "pow", self.convert(left, base), right)
+        exponent = math_operand(right.type, keeps_float16=False)
+        common = float32 if base == exponent == float32 else float64
+        return self.operate(node, "pow", self.convert(left, common), self.convert(right, common))
+
+    def _device_call(self, node: ast.Call, target: Any) -> Value:
+        place = self.place(node)
+        nodes = self._ordered(node, target)
+        values = self.evaluate_all(nodes)
+        arguments: list[ir.Expr | str] = []
+        types: list[Type] = []
+        for argument, value in zip(nodes, values, strict=True):
+            if isinstance(value, ArrayValue):
+                arguments.append(value.name)
+                types.append(value.type)
+            else:
+                expression = self.scalar(argument, value)
+                arguments.append(expression)
+                types.append(expression.type)
+        function = self.specialise(target, tuple(types), place)
+        items: tuple[Scalar, ...] = ()
+        if function.result is not None:
+            items = function.result.items if isinstance(function.result, TupleType) else (function.result,)
+        targets = tuple(self.temporary(place, item) for item in items)
+        self.emit(ir.Call(place, function.name, tuple(arguments), targets))
+        if function.result is None:
+            return StaticValue(None)
+        return TupleValue(targets) if isinstance(function.result, TupleType) else targets[0]
+
+    def _ordered(self, node: ast.Call, target: Any) -> list[ast.expr]:
+        """The argument nodes in parameter order; keywords are matched by name."""
+        parameters = target.source_view.parameters
+        keywords = {k.arg: k.value for k in node.keywords}
+        names = parameters[len(node.args) :]
+        if len(node.args) > len(parameters) or set(keywords) != set(names):
+            raise self.refuse(node, f"{target.__name__} takes the arguments ({', '.join(parameters)})")
+        return [*node.args, *(keywords[name] for name in names)]
+
+
+def _minmax_type(left: Scalar, right: Scalar) -> Scalar:
+    """Numba's ``min``/``max``: the type in which the arguments are compared; uint64 with int64 is int64."""
+    if left == right:
+        return left
+    if left.is_integer and right.is_integer and {left.kind, right.kind} == {"i", "u"}:
+        if 64 in (left.bits, right.bits):
+            return integer_pair(left, right)
+    return comparison(left, right)

@@ -1,0 +1,107 @@
+"""Python source to IR: one kernel, with its device functions, for given argument types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mxgemm.lang import ir
+from mxgemm.lang.place import Place, refuse
+from mxgemm.lang.scope import ArrayValue, Environment, ScalarBinding, StaticValue
+from mxgemm.lang.source import KernelSource
+from mxgemm.lang.statements import StatementLowering
+from mxgemm.lang.types import ArrayType, Scalar, Type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["lower"]
+
+
+class _Program:
+    """The device functions of one kernel, by function and argument types."""
+
+    def __init__(self) -> None:
+        self.functions: dict[tuple[Any, tuple[Type, ...]], ir.Function] = {}
+        self.active: list[Any] = []
+
+    def specialise(self, target: Any, types: tuple[Type, ...], place: Place) -> ir.Function:
+        """Lower ``target`` for ``types``, once."""
+        key = (target.py_func, types)
+        if key in self.functions:
+            return self.functions[key]
+        if target.py_func in self.active:
+            raise refuse(place, f"{target.__name__} calls itself; recursion is not part of the dialect")
+        self.active.append(target.py_func)
+        function = self._lower(target.source_view, types)
+        self.active.pop()
+        self.functions[key] = function
+        return function
+
+    def _lower(self, source: KernelSource, types: tuple[Type, ...]) -> ir.Function:
+        name = f"{source.name}.{len(self.functions)}"
+        result: tuple[Scalar, ...] | None = None
+        for _ in range(8):
+            lowering, body = _run(source, types, self.specialise, is_kernel=False, result=result)
+            if lowering.unified_result() == result:
+                break
+            result = lowering.unified_result()
+        if lowering.returns and lowering.environment is not None and result:
+            raise lowering.refuse(source.tree, f"{source.name} returns a value on some paths and none on others")
+        return ir.Function(
+            Place.of(source.tree, source.filename),
+            name,
+            tuple(zip(source.parameters, types, strict=True)),
+            lowering.result_type(),
+            body,
+            tuple(lowering.arrays.values()),
+        )
+
+
+def lower(source: KernelSource, types: tuple[Type, ...]) -> ir.Kernel:
+    """Lower a kernel for the argument types ``types``.
+
+    Raises
+    ------
+    KernelSyntaxError
+        For anything outside the dialect, with file, line and caret.
+    """
+    _check_signature(source, len(types))
+    program = _Program()
+    lowering, body = _run(source, types, program.specialise, is_kernel=True, result=())
+    return ir.Kernel(
+        Place.of(source.tree, source.filename),
+        source.name,
+        tuple(zip(source.parameters, types, strict=True)),
+        body,
+        tuple(lowering.arrays.values()),
+        tuple(program.functions.values()),
+    )
+
+
+def _run(
+    source: KernelSource,
+    types: tuple[Type, ...],
+    specialise: Callable[[Any, tuple[Type, ...], Place], ir.Function],
+    *,
+    is_kernel: bool,
+    result: tuple[Scalar, ...] | None,
+) -> tuple[StatementLowering, tuple[ir.Statement, ...]]:
+    environment: Environment = {}
+    for name, argument in zip(source.parameters, types, strict=True):
+        if isinstance(argument, ArrayType):
+            environment[name] = ArrayValue(name, argument)
+        elif isinstance(argument, Scalar):
+            environment[name] = ScalarBinding(argument)
+        else:
+            environment[name] = StaticValue(argument)
+    lowering = StatementLowering(source, environment, specialise)
+    return lowering, lowering.run(is_kernel, result)
+
+
+def _check_signature(source: KernelSource, count: int) -> None:
+    arguments = source.tree.args
+    place = Place.of(source.tree, source.filename)
+    if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.defaults or arguments.posonlyargs:
+        raise refuse(place, "a kernel takes plain positional parameters: no defaults, *args or **kwargs")
+    if count != len(source.parameters):
+        raise TypeError(f"{source.name} takes {len(source.parameters)} arguments, {count} given")

@@ -1,0 +1,116 @@
+"""Whole products on a truncating unit: chains along K, and the float32 sum of their results.
+
+For each chain the products of the configuration run in its order, each over the whole
+chain in k order, into one unit accumulator started at +0; the float32 sum adds the
+chain's result to nearest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxgemm.configs import Configuration, UnitArithmetic
+from mxgemm.units.formats import Float64, widen
+from mxgemm.units.matrix_unit import Panel, accumulate, panel
+from mxgemm.units.splits import Terms
+from mxgemm.units.tiles import for_each_tile
+
+__all__ = ["chained_product"]
+
+Float32 = NDArray[np.float32]
+
+PANEL_DEPTH = 256
+"""Products along K that are widened at once; a multiple of every unit's group."""
+
+
+def _panels(terms: Terms, rows: slice, ks: slice) -> list[Panel]:
+    """One panel a term: those rows and those products, k first."""
+    return [panel(np.ascontiguousarray(widen(x[rows, ks]).T), terms.emin) for x in terms.arrays]
+
+
+def _spans(start: int, stop: int, step: int) -> Iterator[slice]:
+    for k in range(start, stop, step):
+        yield slice(k, min(k + step, stop))
+
+
+class _Product:
+    """One product A·Bᵀ of prepared operands (both row by row), tile by tile."""
+
+    def __init__(
+        self, a: Terms, b: Terms, configuration: Configuration, unit: UnitArithmetic, turned: bool
+    ) -> None:
+        self.a, self.b = a, b
+        pairs = [(i - 1, j - 1) for i, j in configuration.products]
+        self.pairs = [(j, i) for i, j in pairs] if turned else pairs
+        self.depth = a.arrays[0].shape[1]
+        self.chain = configuration.chain or max(self.depth, 1)
+        self.unit = unit
+
+    def _run_chain(self, rows: slice, columns: slice, ks: slice, c: Float64) -> None:
+        spans = list(_spans(ks.start, ks.stop, PANEL_DEPTH))
+        if len(spans) == 1:
+            left, right = _panels(self.a, rows, ks), _panels(self.b, columns, ks)
+            for i, j in self.pairs:
+                accumulate(left[i], right[j], c, self.unit)
+            return
+        for i, j in self.pairs:
+            for span in spans:
+                left_only = Terms((self.a.arrays[i],), self.a.emin)
+                right_only = Terms((self.b.arrays[j],), self.b.emin)
+                (x,), (y,) = _panels(left_only, rows, span), _panels(right_only, columns, span)
+                accumulate(x, y, c, self.unit)
+
+    def tile(self, rows: slice, columns: slice) -> Float32:
+        """The float32 sums of one tile."""
+        shape = (rows.stop - rows.start, columns.stop - columns.start)
+        total = np.zeros(shape, np.float32)
+        accumulator = np.empty(shape, np.float64)
+        for ks in _spans(0, self.depth, self.chain):
+            accumulator[...] = 0.0
+            self._run_chain(rows, columns, ks, accumulator)
+            total += accumulator.astype(np.float32)
+        return total
+
+
+def _unscaled(total: Float32, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[Any]:
+    """Undo the scaling of rows and columns in one rounding to float32."""
+    exponents = left[:, None] + right
+    unscaled: Float32 = np.ldexp(total.astype(np.float64), -exponents).astype(np.float32)
+    return unscaled
+
+
+def chained_product(
+    a: Terms, b: Terms, configuration: Configuration, unit: UnitArithmetic, *, turned: bool = False
+) -> Float32:
+    """Multiply A by Bᵀ on a truncating unit.
+
+    Parameters
+    ----------
+    a : Terms of (M, K)
+    b : Terms of (N, K)
+    configuration : Configuration
+        Gives the products, their order and the chain length.
+    unit : UnitArithmetic
+        A row of kind "truncating" with a float32 output.
+    turned : bool
+        Whether ``a`` and ``b`` have changed places, so that the pairs of terms must too.
+
+    Returns
+    -------
+    (M, N) float32 array
+    """
+    product = _Product(a, b, configuration, unit, turned)
+    result = np.empty((a.arrays[0].shape[0], b.arrays[0].shape[0]), np.float32)
+
+    def work(rows: slice, columns: slice) -> None:
+        total = product.tile(rows, columns)
+        if a.scale is not None and b.scale is not None:
+            total = _unscaled(total, a.scale[rows], b.scale[columns])
+        result[rows, columns] = total
+
+    for_each_tile(result.shape[0], result.shape[1], product.depth * len(product.pairs), work)
+    return result

@@ -1,0 +1,291 @@
+"""The command line: what it prints, what it writes, and the status that it ends with."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from mxgemm.cli_files import read_matrix
+from mxgemm.cli_gemm import number
+from mxgemm.configs import CONFIGURATIONS, UNITS
+from mxgemm.errors import DTypeError, UnsupportedError
+
+RELAXED = "--accept=relaxed-accumulation=a test"
+
+
+def mxgemm(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run one command in a process of its own, in `folder`; grants are for a process."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("MXGEMM_")}
+    return subprocess.run(
+        [sys.executable, "-m", "mxgemm", *arguments],
+        cwd=folder,
+        env=clean | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with A, B and C of small whole numbers, exact in every float type, and their exact product."""
+    random = np.random.default_rng(5)
+    a, b, c = (random.integers(-4, 5, shape).astype(np.float32) for shape in ((5, 7), (7, 3), (5, 3)))
+    for name, x in (("A", a), ("B", b), ("C", c), ("AB", a @ b)):
+        np.save(tmp_path / f"{name}.npy", x)
+    return tmp_path
+
+
+def read(folder: Path, name: str) -> np.ndarray:
+    return np.load(folder / f"{name}.npy")
+
+
+# configs
+
+
+def test_configs_prints_every_row(tmp_path: Path) -> None:
+    run = mxgemm(tmp_path, "configs")
+    assert run.returncode == 0, run.stderr
+    assert all(row.name in run.stdout for row in CONFIGURATIONS)
+
+
+def test_configs_as_json_has_every_row_and_column(tmp_path: Path) -> None:
+    table = json.loads(mxgemm(tmp_path, "configs", "--json").stdout)
+    assert [row["name"] for row in table["configurations"]] == [row.name for row in CONFIGURATIONS]
+    assert len(table["units"]) == len(UNITS)
+    by_name = {row["name"]: row for row in table["configurations"]}
+    split = by_name["float32/bf16x6"]
+    assert split["products"] == [[1, 3], [3, 1], [2, 2], [1, 2], [2, 1], [1, 1]]
+    assert split["chain"] == 64
+    assert split["grants"] == ["relaxed-accumulation", "operand-rounding-bf16x6"]
+    assert split["costs"]["sm_90"]["basis"] in {"measured", "derived", "datasheet"}
+    assert 2**-24 < split["bounds"]["sm_90"]["times_abs_a_abs_b"] < 2**-10
+
+
+# gemm: what it computes
+
+
+def test_gemm_writes_the_product(folder: Path) -> None:
+    run = mxgemm(folder, "gemm", "A.npy", "B.npy", "--precision", "scalar", "-o", "D.npy")
+    assert run.returncode == 0, run.stderr
+    assert np.array_equal(read(folder, "D"), read(folder, "AB"))
+    assert "float32/scalar" in run.stdout
+
+
+def test_gemm_takes_c_alpha_and_beta(folder: Path) -> None:
+    run = mxgemm(
+        folder,
+        *("gemm", "A.npy", "B.npy", "--c", "C.npy", "--alpha", "2", "--beta", "-0.5"),
+        *("--precision", "scalar", "-o", "D.npy"),
+    )
+    assert run.returncode == 0, run.stderr
+    assert np.array_equal(read(folder, "D"), 2 * read(folder, "AB") - 0.5 * read(folder, "C"))
+
+
+def test_accept_gives_the_grants_of_a_precision(folder: Path) -> None:
+    run = mxgemm(
+        folder,
+        *("gemm", "A.npy", "B.npy", "--precision", "bf16x6", RELAXED),
+        *("--accept", "operand-rounding:bf16x6=24 bits = enough", "--verify", "full", "-o", "D.npy"),
+    )
+    assert run.returncode == 0, run.stderr
+    assert np.array_equal(read(folder, "D"), read(folder, "AB"))
+    assert "24 bits = enough" in run.stdout
+
+
+def test_max_error_is_a_consent_of_its_own(folder: Path) -> None:
+    run = mxgemm(folder, "gemm", "A.npy", "B.npy", "--max-error", "2**-6", "-o", "D.npy")
+    assert run.returncode == 0, run.stderr
+    assert "float32/bf16 " in run.stdout
+    assert np.array_equal(read(folder, "D"), read(folder, "AB"))
+
+
+def test_device_names_another_architecture(folder: Path) -> None:
+    run = mxgemm(folder, "gemm", "A.npy", "B.npy", "--precision=scalar", "--device", "cpu:sm_80")
+    assert run.returncode == 0, run.stderr
+    assert "cpu:sm_80" in run.stdout
+
+
+def test_dtype_rounds_and_says_so(folder: Path) -> None:
+    run = mxgemm(
+        folder, "gemm", "A.npy", "B.npy", "--dtype", "bfloat16", RELAXED, "--verify", "full", "-o", "D.npy"
+    )
+    assert run.returncode == 0, run.stderr
+    assert "float32 rounded to bfloat16" in run.stdout
+    written = read(folder, "D").view(ml_dtypes.bfloat16)
+    assert np.array_equal(written.astype(np.float32), read(folder, "AB"))
+
+
+def test_explain_lines_come_with_the_environment(folder: Path) -> None:
+    run = mxgemm(folder, "gemm", "A.npy", "B.npy", "--precision=scalar", MXGEMM_EXPLAIN="1")
+    assert "mxgemm-explain gemm cpu:sm_90 matrix refused" in run.stderr
+
+
+# gemm: what it refuses, with status 2 and without writing
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["A.npy", "missing.npy"], "missing.npy"),
+        (["A.npy", "A.npy"], "ShapeError"),
+        (["A.npy", "B.npy", "--precision", "fp4"], "bf16x9"),
+        (["A.npy", "B.npy", "--precision", "bf16"], "--accept operand-rounding:bf16=REASON"),
+        (["A.npy", "B.npy", "--precision", "bf16", RELAXED], "--accept operand-rounding:bf16=REASON"),
+        (["A.npy", "B.npy", "--accept", "relaxed-accumulation= "], "non-empty reason"),
+        (["A.npy", "B.npy", "--accept", "relaxed-accumulation"], "supported are"),
+        (["A.npy", "B.npy", "--accept", "speed=yes"], "supported are"),
+        (["A.npy", "B.npy", "--accept", "operand-rounding:bf16x9=r"], "rounds no operand"),
+        (["A.npy", "B.npy", "--dtype", "complex64"], "float8_e5m2"),
+        (["A.npy", "B.npy", "--dtype", "int32"], "not converted"),
+        (["A.npy", "B.npy", "--verify", "some"], "full"),
+        (["A.npy", "B.npy", "--device", "tpu"], "cpu:sm_80"),
+        (["A.npy", "B.npy", "--alpha", "two"], "--alpha"),
+        (["A.npy", "B.npy", "--max-error", "2**-60"], "smallest bound"),
+        (["notes.npy", "B.npy"], "not a .npy file"),
+        (["archive.npz", "B.npy"], "an archive"),
+        (["objects.npy", "B.npy"], "objects.npy"),
+        (["raw.npy", "B.npy"], "bfloat16"),
+        (["A.npy", "B.npy", "-o", "no/such/folder/D.npy", "--precision", "scalar"], "cannot be written"),
+        (["A.npy"], "B.npy"),
+    ],
+)
+def test_bad_input_ends_with_status_2_and_names_what_is_wrong(
+    folder: Path, arguments: list[str], message: str
+) -> None:
+    (folder / "notes.npy").write_text("no matrix")
+    np.savez(folder / "archive.npz", x=np.ones(3))
+    np.save(folder / "objects.npy", np.array([[None]]), allow_pickle=True)
+    np.save(folder / "raw.npy", np.ones((5, 7), ml_dtypes.bfloat16).view("V2"))
+    output = [] if "-o" in arguments else ["-o", "D.npy"]
+    run = mxgemm(folder, "gemm", *arguments, *output)
+    assert run.returncode == 2, run.stderr
+    assert message in run.stderr
+    assert "Traceback" not in run.stderr
+    assert not (folder / "D.npy").exists()
+
+
+def test_a_restriction_wins_over_accept(folder: Path) -> None:
+    run = mxgemm(
+        folder,
+        *("gemm", "A.npy", "B.npy", "--precision", "bf16x9", RELAXED),
+        MXGEMM_DISABLE="accumulation-order",
+    )
+    assert run.returncode == 2
+    assert "MXGEMM_DISABLE=accumulation-order" in run.stderr
+
+
+def test_an_unknown_command_ends_with_status_2(tmp_path: Path) -> None:
+    assert mxgemm(tmp_path, "multiply").returncode == 2
+
+
+# gemm: a failed verification
+
+FAULTY = """
+import sys
+from mxgemm import cli, run
+honest = run.units.run
+def faulty(*arguments, **options):
+    found = honest(*arguments, **options)
+    found.array[0, 0] += 1
+    return found
+run.units.run = faulty
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+def test_a_failed_verification_ends_with_status_1_prints_the_certificate_and_writes_nothing(
+    folder: Path,
+) -> None:
+    command = ["gemm", "A.npy", "B.npy", "--precision=scalar", "--verify=full", "-o", "D.npy"]
+    run = subprocess.run(
+        [sys.executable, "-c", FAULTY, *command], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 1, run.stderr
+    assert "full" in run.stdout
+    assert "verification failed" in run.stderr
+    assert not (folder / "D.npy").exists()
+
+
+# demo
+
+
+@pytest.mark.slow
+def test_demo_runs_every_precision_within_its_bound(tmp_path: Path) -> None:
+    run = mxgemm(tmp_path, "demo", "--tokens", "3")
+    assert run.returncode == 0, run.stderr
+    assert "no verification failed" in run.stdout
+    for row in CONFIGURATIONS:
+        assert row.precision in run.stdout
+    assert 'mxgemm.accept_operand_rounding("bf16x6", reason=...)' in run.stdout
+
+
+def test_demo_obeys_the_environment(tmp_path: Path) -> None:
+    run = mxgemm(tmp_path, "demo", "--tokens", "1", MXGEMM_DISABLE="matrix")
+    assert run.returncode == 0, run.stderr
+    assert "MXGEMM_DISABLE=matrix leaves only scalar" in run.stdout
+
+
+@pytest.mark.parametrize("tokens", ["0", "257"])
+def test_demo_says_how_many_tokens_there_are(tmp_path: Path, tokens: str) -> None:
+    run = mxgemm(tmp_path, "demo", "--tokens", tokens)
+    assert run.returncode == 2
+    assert "1 to 256" in run.stderr
+
+
+# Numbers and files
+
+
+@pytest.mark.parametrize(("text", "value"), [("3", 3), ("-0.5", -0.5), ("2**-20", 2.0**-20), ("1e-3", 1e-3)])
+def test_numbers_keep_whether_they_are_whole(text: str, value: float) -> None:
+    assert number(text) == value
+    assert type(number(text)) is type(value)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_raw_elements_are_taken_as_the_type_named(tmp_path: Path, dtype: str) -> None:
+    x = np.arange(6).reshape(2, 3).astype(getattr(ml_dtypes, dtype))
+    np.save(tmp_path / "x.npy", x.view(f"V{x.dtype.itemsize}"))
+    assert np.array_equal(read_matrix(tmp_path / "x.npy", dtype).array, x)
+
+
+def test_raw_elements_of_another_size_are_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((2, 2), "V2"))
+    with pytest.raises(DTypeError, match="raw elements of 2 bytes, not float32"):
+        read_matrix(tmp_path / "x.npy", "float32")
+
+
+def test_integers_are_converted_where_they_fit(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array([[-128, 127]], np.int64))
+    assert read_matrix(tmp_path / "x.npy", "int8").array.dtype == np.int8
+    with pytest.raises(DTypeError, match="from -128 to 127 do not fit uint8"):
+        read_matrix(tmp_path / "x.npy", "uint8")
+
+
+def test_integers_beyond_float64_are_not_made_floats(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array([[2**53 + 1]], np.int64))
+    with pytest.raises(DTypeError, match=r"beyond 2\^53"):
+        read_matrix(tmp_path / "x.npy", "float32")
+
+
+def test_big_endian_files_are_read(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array([[1.5]], ">f4"))
+    assert read_matrix(tmp_path / "x.npy", "float16").array == np.float16(1.5)
+
+
+def test_a_float_is_rounded_once_to_nearest_even(tmp_path: Path) -> None:
+    # float32 would round this first to 1 + 2^-8, a tie that then goes to 1.
+    np.save(tmp_path / "x.npy", np.array([1 + 2.0**-8 + 2.0**-40]))
+    found = read_matrix(tmp_path / "x.npy", "bfloat16")
+    assert float(found.array[0]) == 1 + 2.0**-7
+    assert found.conversion == "float64 rounded to bfloat16, to nearest even"
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match=r"not a \.npy file"):
+        read_matrix(tmp_path, None)
