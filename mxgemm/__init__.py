@@ -9,6 +9,7 @@ array([[ 5, 14],
 """
 
 from mxgemm import epilogue
+from mxgemm.array_spec import ArraySpec
 from mxgemm.errors import (
     AccuracyWarning,
     CompilationError,
@@ -23,7 +24,7 @@ from mxgemm.errors import (
     UnsupportedError,
     VerificationError,
 )
-from mxgemm.gemm import check, explain, gemm, gemm_grouped, gemm_outcome
+from mxgemm.gemm import check, explain, gemm, gemm_grouped, gemm_outcome, prepare
 from mxgemm.outcome import GemmResult, Outcome
 from mxgemm.plan import Plan
 from mxgemm.policy import (
@@ -43,6 +44,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AccuracyWarning",
+    "ArraySpec",
     "Certificate",
     "CheckResult",
     "CompilationError",
@@ -73,5 +75,6 @@ __all__ = [
     "gemm_grouped",
     "gemm_outcome",
     "grants",
+    "prepare",
     "set_reporter",
 ]

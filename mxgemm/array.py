@@ -7,9 +7,10 @@ is imported unless an array of it was passed.  A new library is one row of ``_LI
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,15 +39,8 @@ __all__ = [
     "upload",
     "view",
     "workspace",
+    "write_from_host",
 ]
-
-
-class _Workspace(Protocol):
-    """Device memory that lives as long as this object."""
-
-    @property
-    def pointer(self) -> int:
-        """Its first byte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,13 +178,36 @@ def to_host(source: ArrayView, stream: int | None = None) -> np.ndarray[Any, Any
 
 def from_host(array: np.ndarray[Any, Any], like: ArrayView, *, stream: int | None = None) -> ArrayView:
     """Copy a host array to a new array of the library and device of ``like``."""
-    found = empty_like_owner(like, array.shape, _dtype_of(array), stream=stream)
-    if found.host is not None:
-        found.host[...] = array
-    else:
-        at = current_stream(found) if stream is None else stream
-        device.copy_to_device(found.pointer, np.ascontiguousarray(array), found.ordinal, at)
-    return found
+    return write_from_host(
+        array, empty_like_owner(like, array.shape, _dtype_of(array), stream=stream), stream=stream
+    )
+
+
+def write_from_host(
+    array: np.ndarray[Any, Any], target: ArrayView, *, stream: int | None = None
+) -> ArrayView:
+    """Copy a host array into ``target``, of the same shape and element type, and into no byte beside it."""
+    if target.host is not None:
+        target.host[...] = array
+        return target
+    at = current_stream(target) if stream is None else stream
+    for offset, run in _contiguous_runs(array, target.strides):
+        device.copy_to_device(target.pointer + offset * target.itemsize, run, target.ordinal, at)
+    return target
+
+
+def _contiguous_runs(
+    array: np.ndarray[Any, Any], strides: tuple[int, ...]
+) -> Iterator[tuple[int, np.ndarray[Any, Any]]]:
+    """Pieces of ``array`` that are contiguous where ``strides`` puts them, with offsets; both in elements."""
+    axes = sorted(range(array.ndim), key=lambda axis: (-abs(strides[axis]), axis))
+    ordered, at = array.transpose(axes), [strides[axis] for axis in axes]
+    inner, length = array.ndim, 1
+    while inner and (at[inner - 1] == length or ordered.shape[inner - 1] == 1):
+        inner -= 1
+        length *= ordered.shape[inner]
+    for index in np.ndindex(ordered.shape[:inner]):
+        yield sum(i * s for i, s in zip(index, at, strict=False)), np.ascontiguousarray(ordered[index])
 
 
 def upload(source: ArrayView, ordinal: int, stream: int) -> ArrayView:
@@ -240,13 +257,14 @@ def release(stream: int, out: ArrayView) -> None:
         device.order_after(out.stream, stream, out.ordinal)
 
 
-def workspace(given: ArrayView | None, needed: int, ordinal: int, stream: int) -> _Workspace:
-    """The memory for packed operands: the caller's, checked, else new memory in the order of ``stream``.
+@contextmanager
+def workspace(given: ArrayView | None, needed: int, ordinal: int, stream: int) -> Iterator[int]:
+    """The address of memory for packed operands, until what the block queues on ``stream`` has run.
 
     Parameters
     ----------
     given : ArrayView or None
-        The caller's ``workspace=``.
+        The caller's ``workspace=``; without it, memory is allocated and freed in the order of ``stream``.
     needed : int
         Bytes.
 
@@ -260,9 +278,18 @@ def workspace(given: ArrayView | None, needed: int, ordinal: int, stream: int) -
         When it lies elsewhere, is not contiguous or starts off a 16-byte boundary, and without one while
         the stream captures a CUDA graph.
     """
-    if given is None:
-        device.refuse_capture(stream, ordinal, f"operands must be packed: pass workspace= of {needed} uint8")
-        return device.allocate(needed, ordinal, stream)
+    if given is not None:
+        yield _checked_workspace(given, needed, ordinal)
+        return
+    device.refuse_capture(stream, ordinal, f"operands must be packed: pass workspace= of {needed} uint8")
+    memory = device.allocate(needed, ordinal, stream)
+    try:
+        yield memory.pointer
+    finally:
+        memory.free(stream)
+
+
+def _checked_workspace(given: ArrayView, needed: int, ordinal: int) -> int:
     if given.dtype != "uint8":
         raise DTypeError(f"workspace has element type {given.dtype}; it must be uint8")
     if given.backend != f"cuda:{ordinal}":
@@ -271,7 +298,7 @@ def workspace(given: ArrayView | None, needed: int, ordinal: int, stream: int) -
         raise UnsupportedError("workspace must be contiguous and start on a 16-byte boundary")
     if math.prod(given.shape) < needed:
         raise ShapeError(f"workspace holds {math.prod(given.shape)} bytes; this product needs {needed}")
-    return given
+    return given.pointer
 
 
 def overlap(a: ArrayView, b: ArrayView) -> bool:

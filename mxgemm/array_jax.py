@@ -21,7 +21,7 @@ class _Result:
     """Memory that becomes a JAX array on ``place`` once it is written."""
 
     place: Any
-    memory: object
+    memory: Any
 
 
 def view(x: Any, name: str, *, writable: bool) -> ArrayView:
@@ -97,6 +97,7 @@ def deliver(result: ArrayView, stream: int | None) -> object:
     if result.host is not None:
         return jax.device_put(result.host, result.owner.place)
     written_on = device.LEGACY if stream is None else stream
+    result.owner.memory.done(written_on)
 
     def order(consumer: int | None) -> None:
         if consumer is None:

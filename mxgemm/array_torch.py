@@ -38,14 +38,15 @@ def view(x: Any, name: str, *, writable: bool) -> ArrayView:
     dtype = str(x.dtype).removeprefix("torch.")
     if dtype not in DTYPES:
         raise element_type_error(name, str(x.dtype))
-    if x.device.type == "cpu":
-        return host_view("torch", x, _as_numpy(torch, x, dtype), name, writable=writable)
     try:
+        host = _as_numpy(torch, x, dtype) if x.device.type == "cpu" else None
         pointer = x.data_ptr()
     except RuntimeError as error:
         raise UnsupportedError(
-            f"{name} is a {type(x).__qualname__} without storage; pass a real tensor"
+            f"{name} is a {type(x).__qualname__} without storage of its own; pass a plain tensor"
         ) from error
+    if host is not None:
+        return host_view("torch", x, host, name, writable=writable)
     found = ArrayView("torch", "cuda", x.device.index, pointer, tuple(x.shape), tuple(x.stride()), dtype, x)
     return refuse_layout(found, name, writable=writable)
 

@@ -164,12 +164,15 @@ def refuse_layout(view: ArrayView, name: str, *, writable: bool) -> ArrayView:
     ShapeError
         For a 0-dimensional operand, as ``numpy.matmul`` does.
     UnsupportedError
-        For a misaligned device pointer, and for an ``out`` that is read-only or whose elements share memory.
+        For a missing or misaligned device pointer, and for an ``out`` that is read-only or whose elements
+        share memory.
     """
     if not view.shape:
         raise ShapeError(
             f"{name} is 0-dimensional; a matrix product needs at least one axis (use alpha= to scale)"
         )
+    if view.pointer == 0 and 0 not in view.shape:
+        raise UnsupportedError(f"{name} has elements and no memory ({view}); pass an array with storage")
     if view.pointer % view.itemsize and 0 not in view.shape:
         raise UnsupportedError(
             f"{name} starts at address {view.pointer:#x}, which is no multiple of its "

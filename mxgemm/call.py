@@ -94,7 +94,7 @@ def read_call(
         "scale_rows": _optional(epilogue.scale_rows if epilogue else None, "scale_rows"),
         "scale_cols": _optional(epilogue.scale_cols if epilogue else None, "scale_cols"),
     }
-    target = None if out is None else array.view(out, "out", writable=True)
+    target = None if out is None else _view(out, "out", writable=True)
     views = {"a": left, "b": right, **others}
     capabilities = _where(device, {**views, "out": target})
     read = [name for name, found in views.items() if found and target and array.overlap(target, found)]
@@ -117,8 +117,12 @@ def read_call(
     )  # fmt: skip
 
 
+def _view(x: Any, name: str, *, writable: bool = False) -> ArrayView:
+    return x if isinstance(x, ArrayView) else array.view(x, name, writable=writable)
+
+
 def _optional(x: Any, name: str) -> ArrayView | None:
-    return None if x is None else array.view(x, name)
+    return None if x is None else _view(x, name)
 
 
 def _dtype(out_dtype: Any) -> str | None:

@@ -6,38 +6,26 @@ process's policy, runs the plan and reports what ran.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, Unpack
 
-import numpy as np
-
 from mxgemm import array
 from mxgemm import verify as verification
-from mxgemm.call import Call, HostOperands, host_operands, read_call
-from mxgemm.configs import Configuration
+from mxgemm.array_spec import as_view
+from mxgemm.call import host_operands, read_call
 from mxgemm.epilogue import Epilogue
-from mxgemm.errors import (
-    DTypeError,
-    MatrixProductAdvice,
-    ShapeError,
-    UnsupportedError,
-    VerificationError,
-    one_of,
-)
-from mxgemm.options import Options, refuse_unknown
-from mxgemm.outcome import GemmResult, Outcome
-from mxgemm.plan import FASTEST, Plan, named
+from mxgemm.errors import DTypeError, ShapeError
+from mxgemm.gpu import compile_ahead
+from mxgemm.options import Options
+from mxgemm.outcome import GemmResult
+from mxgemm.plan import Plan, named
 from mxgemm.plan import plan as make_plan
-from mxgemm.policy import Policy, default_policy
+from mxgemm.policy import default_policy
 from mxgemm.problem import check_dtypes
-from mxgemm.run import deliver_host, run_host
-from mxgemm.verify import Certificate, CheckResult
+from mxgemm.road import begin, finish
+from mxgemm.verify import CheckResult
 
-__all__ = ["check", "explain", "gemm", "gemm_grouped", "gemm_outcome"]
-
-LEVELS = ("full",)
-_READ = ("alpha", "beta", "transpose_a", "transpose_b", "out", "out_dtype", "epilogue", "device")
+__all__ = ["check", "explain", "gemm", "gemm_grouped", "gemm_outcome", "prepare"]
 
 
 def gemm(
@@ -104,18 +92,19 @@ def gemm(
     VerificationError
         When ``verify`` finds an entry outside its bound; the certificate and the array are attached.
     """
-    return gemm_outcome(
-        a, b, c, alpha=alpha, beta=beta, transpose_a=transpose_a, transpose_b=transpose_b,
-        precision=precision, max_error=max_error, out=out, out_dtype=out_dtype, epilogue=epilogue,
-        verify=verify, device=device, stream=stream, workspace=workspace,
-    ).array  # fmt: skip
+    options: Options = {
+        "alpha": alpha, "beta": beta, "transpose_a": transpose_a, "transpose_b": transpose_b,
+        "precision": precision, "max_error": max_error, "out": out, "out_dtype": out_dtype,
+        "epilogue": epilogue, "verify": verify, "device": device, "stream": stream, "workspace": workspace,
+    }  # fmt: skip
+    policy = default_policy()
+    return finish(begin((a, b, c), options, policy), policy, observed=False).array
 
 
 def gemm_outcome(a: Any, b: Any, c: Any = None, **options: Unpack[Options]) -> GemmResult:
     """As :func:`gemm`, and also what ran: ``r.array``, ``r.outcome``, ``r.certificate``."""
     policy = default_policy()
-    call, made = _begin((a, b, c), options, policy)
-    return _finish(call, made, options, policy)
+    return finish(begin((a, b, c), options, policy), policy)
 
 
 def gemm_grouped(products: Iterable[Sequence[Any]], **options: Unpack[Options]) -> list[Any]:
@@ -146,11 +135,11 @@ def gemm_grouped(products: Iterable[Sequence[Any]], **options: Unpack[Options]) 
     begun = []
     for i, (product, own) in enumerate(zip(listed, each, strict=True)):
         try:
-            begun.append(_begin(_operands(product), own, policy))
+            begun.append(begin(_operands(product), own, policy))
         except Exception as error:
             error.add_note(f"in product {i} of gemm_grouped")
             raise
-    return [_finish(call, made, own, policy).array for (call, made), own in zip(begun, each, strict=True)]
+    return [finish(one, policy, observed=False).array for one in begun]
 
 
 def _operands(product: Sequence[Any]) -> tuple[Any, Any, Any]:
@@ -172,7 +161,34 @@ def _options_of_each(count: int, options: Options) -> list[Options]:
 
 def explain(a: Any, b: Any, c: Any = None, **options: Unpack[Options]) -> Plan:
     """The Plan that :func:`gemm` would run with these arguments; nothing runs, nothing is reported."""
-    return _begin((a, b, c), options, default_policy())[1]
+    return begin((a, b, c), options, default_policy()).plan
+
+
+def prepare(a: Any, b: Any, c: Any = None, **options: Unpack[Options]) -> Plan:
+    """Compile everything that :func:`gemm` would launch with these arguments; nothing runs.
+
+    Parameters
+    ----------
+    a, b, c, and ``out`` among the options : array or ArraySpec
+        Arrays, or what they will look like: shape, strides and element type.
+    **options
+        As :func:`gemm`.
+
+    Returns
+    -------
+    Plan
+        With ``workspace_bytes`` for a later call under CUDA graph capture.
+
+    Raises
+    ------
+    MxgemmError
+        As :func:`gemm`.
+    """
+    own: Options = {**options, "out": as_view(options.get("out"))}
+    begun = begin((as_view(a), as_view(b), as_view(c)), own, default_policy())
+    if begun.lowering is not None:
+        compile_ahead(begun.lowering, int(begun.plan.capabilities.backend.removeprefix("cuda:")))
+    return begun.plan
 
 
 def check(
@@ -226,66 +242,6 @@ def check(
     else:
         config = named(call.problem, call.capabilities, precision)
         check_dtypes(call.problem, config)
-    return verification.check_result(*_checked(array.to_host(found), call, config, host_operands(call)))
-
-
-def _begin(operands: tuple[Any, Any, Any], options: Options, policy: Policy) -> tuple[Call, Plan]:
-    """Read and plan one call: everything that can be refused is refused here."""
-    refuse_unknown(options)
-    level = options.get("verify")
-    if level is not None and level not in LEVELS:
-        raise UnsupportedError(f"verify={level!r} is not supported; supported is {one_of(LEVELS)}")
-    given = {name: value for name, value in options.items() if name in _READ}
-    call = read_call(*operands, **given)  # type: ignore[arg-type]  # a typed dictionary's values are objects
-    if call.capabilities.is_cpu:
-        for name in ("stream", "workspace"):
-            if options.get(name) is not None:
-                raise UnsupportedError(f"{name}= is for GPUs; on {call.capabilities.backend} it must be None")
-    made = make_plan(
-        call.problem, policy, call.capabilities,
-        precision=options.get("precision"), max_error=options.get("max_error"),
-    )  # fmt: skip
-    return call, made
-
-
-def _finish(call: Call, made: Plan, options: Options, policy: Policy) -> GemmResult:
-    """Report, run, verify and hand out one planned call."""
-    policy.report(made.decision())
-    _advise(made, policy)
-    operands = host_operands(call)
-    found = run_host(call, made, operands)
-    certificate = None
-    if options.get("verify"):
-        certificate = _verify(found.array, call, made, operands)
-    return GemmResult(
-        deliver_host(found.array, call), Outcome(made, read_flags=found.read_flags), certificate
-    )
-
-
-def _advise(made: Plan, policy: Policy) -> None:
-    """Say once for each pair of type and place that a grant would let matrix units run."""
-    if made.request != FASTEST or not made.configuration.is_scalar or not made.refused:
-        return
-    first = made.refused[0]
-    if policy.restrictions.words or not policy.once(("advice", made.capabilities.backend, first)):
-        return
-    message = (
-        f"this {made.problem.a.dtype} product runs without matrix units: {'; '.join(map(str, made.refused))}"
-    )
-    warnings.warn(message, MatrixProductAdvice, stacklevel=4)
-
-
-def _checked(
-    result: np.ndarray[Any, Any], call: Call, config: Configuration, operands: HostOperands
-) -> tuple[Any, ...]:
-    """The positional arguments of the verification levels."""
-    full = result.reshape((*call.problem.batch, call.problem.m, call.problem.n))
-    arch = call.capabilities.arch
-    return full, call.problem, config, arch, operands
-
-
-def _verify(result: np.ndarray[Any, Any], call: Call, made: Plan, operands: HostOperands) -> Certificate:
-    certificate = verification.full(*_checked(result, call, made.configuration, operands))
-    if not certificate.passed:
-        raise VerificationError(f"the result left its bound\n{certificate}", certificate, result)
-    return certificate
+    problem = call.problem
+    full = array.to_host(found).reshape((*problem.batch, problem.m, problem.n))
+    return verification.check_result(full, problem, config, call.capabilities.arch, host_operands(call))

@@ -16,7 +16,7 @@ from mxgemm.capabilities import Capabilities
 from mxgemm.configs import Configuration, configuration, configurations_for, has_unit, precisions_for
 from mxgemm.errors import PolicyError, UnsupportedError, one_of
 from mxgemm.policy import Decision, Grant, Policy
-from mxgemm.problem import GemmProblem, check_dtypes
+from mxgemm.problem import GemmProblem, check_dtypes, without_vanishing_terms
 
 __all__ = ["FASTEST", "Plan", "Refusal", "named", "plan"]
 
@@ -41,6 +41,11 @@ class Refusal:
 
     configuration: Configuration
     reason: str
+
+    @property
+    def names_a_call(self) -> bool:
+        """Whether a grant would lift it; restrictions and bounds are not lifted so."""
+        return "mxgemm.accept_" in self.reason
 
     def __str__(self) -> str:
         return f"{self.configuration.precision}: {self.reason}"
@@ -231,7 +236,8 @@ def _finish(
         granted = (Grant("max_error", f"{asked.wording} consents for this call"),)
     bound = bounds.describe(config, asked.capabilities.arch, asked.problem.k)
     told = tuple(refused or ())
-    return Plan(asked.problem, config, asked.capabilities, asked.wording, granted, told, bound)
+    problem = without_vanishing_terms(asked.problem, config.accumulator)
+    return Plan(problem, config, asked.capabilities, asked.wording, granted, told, bound)
 
 
 def _unavailable(config: Configuration, capabilities: Capabilities, *, explicit: bool) -> str | None:
@@ -239,7 +245,7 @@ def _unavailable(config: Configuration, capabilities: Capabilities, *, explicit:
     arch = capabilities.arch
     if not has_unit(config.unit, arch):
         return f"{arch} has no confirmed {config.unit} unit"
-    if arch not in config.kernels and not (explicit and capabilities.is_cpu):
+    if not config.is_scalar and arch not in config.kernels and not (explicit and capabilities.is_cpu):
         return f"there is no kernel for it on {arch} yet; the CPU model runs it (device='cpu')"
     return None
 

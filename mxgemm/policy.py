@@ -94,6 +94,11 @@ class Policy:
         with self._lock:
             return tuple(self._grants.values())
 
+    @property
+    def number_of_grants(self) -> int:
+        """How many grants were given: since none is withdrawn, the number tells the state."""
+        return len(self._grants)
+
     def in_force(self, name: str) -> bool:
         """Whether the grant of this name was given and not revoked."""
         grant = self._grants.get(name)

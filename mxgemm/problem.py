@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,16 @@ from mxgemm.epilogue import EpilogueSpec
 from mxgemm.errors import DTypeError, ShapeError, one_of
 from mxgemm.shapes import Operand, ProductShape, broadcast, contiguous, product_shape, with_matrix_axes
 
-__all__ = ["GemmProblem", "Matrix", "Operand", "default_out_dtype", "out_dtypes", "pose"]
+__all__ = [
+    "GemmProblem",
+    "Matrix",
+    "Operand",
+    "check_dtypes",
+    "default_out_dtype",
+    "out_dtypes",
+    "pose",
+    "without_vanishing_terms",
+]
 
 Scalar = float | int
 NO_EPILOGUE = EpilogueSpec()
@@ -203,6 +212,21 @@ def check_dtypes(problem: GemmProblem, configuration: Configuration) -> None:
         raise DTypeError(
             f"C has type {problem.c.dtype}; it must have the result's or the accumulator's: {names}"
         )
+
+
+def without_vanishing_terms(problem: GemmProblem, accumulator: str) -> GemmProblem:
+    """``problem`` with an alpha or beta of 0 where it rounds to 0 in the accumulator's type.
+
+    Scalars are rounded first, and a term whose scalar is 0 is absent: not read, not added.
+    """
+
+    def rounded(scalar: Scalar) -> Scalar:
+        # Half of float32's least subnormal is a tie, and goes to the even 0.
+        return 0 if accumulator == "float32" and abs(scalar) <= 2.0**-150 else scalar
+
+    if rounded(problem.alpha) == problem.alpha and rounded(problem.beta) == problem.beta:
+        return problem
+    return replace(problem, alpha=rounded(problem.alpha), beta=rounded(problem.beta))
 
 
 def pose(

@@ -58,6 +58,25 @@ def small_integers(dtype: str, shape: tuple[int, ...], seed: int, size: int = 3)
     return rng.integers(low, size, shape, endpoint=True).astype(numpy_type(dtype))
 
 
+def wrapped(exact: Array, dtype: str) -> Array:
+    """Python integers modulo 2^bits, as ``dtype`` reads them."""
+    bits, signed = int(dtype.strip("uint")), not dtype.startswith("u")
+    half = 1 << (bits - 1) if signed else 0
+    found = np.vectorize(lambda x: (x + half) % (1 << bits) - half, otypes=[object])(exact)
+    return found.astype(dtype)
+
+
+def same(x: Array, y: Array) -> bool:
+    """Same type, shape and bits, except that any NaN equals any NaN."""
+    if x.dtype != y.dtype or x.shape != y.shape:
+        return False
+    word = f"u{x.itemsize}"
+    equal = np.ascontiguousarray(x).view(word) == np.ascontiguousarray(y).view(word)
+    if x.dtype.kind not in "iu":
+        equal |= np.isnan(x) & np.isnan(y)
+    return bool(equal.all())
+
+
 def poison(dtype: np.dtype[Any]) -> Any:
     """What must never be read: NaN, or the largest integer."""
     return np.iinfo(dtype).max if dtype.kind in "iu" else np.array(np.nan).astype(dtype)
@@ -67,14 +86,15 @@ def _inside(x: Array, pad: int, step: int) -> Array:
     """``x`` inside a poisoned buffer: ``pad`` elements before and after, every ``step``-th one in use."""
     shape = tuple(step * n + 2 * pad for n in x.shape)
     buffer = np.full(shape, poison(x.dtype), x.dtype)
-    view = buffer[tuple(slice(pad, pad + step * n, step) for n in x.shape)]
+    view = buffer[..., *(slice(pad, pad + step * n, step) for n in x.shape)]
     view[...] = x
     return view
 
 
 def _reversed(x: Array) -> Array:
-    every = (slice(None, None, -1),) * x.ndim
-    return x[every].copy()[every]
+    every = (..., *(slice(None, None, -1) for _ in x.shape))
+    reversed_copy: Array = x[every].copy()[every]
+    return reversed_copy
 
 
 def _past_a_boundary(x: Array, elements: int) -> Array:
@@ -106,8 +126,8 @@ def _misaligned(x: Array) -> Array:
 
 # How the same values can lie in memory.
 LAYOUTS: Mapping[str, Callable[[Array], Array]] = {
-    "row-major": np.ascontiguousarray,
-    "column-major": np.asfortranarray,
+    "row-major": lambda x: x.copy(order="C"),
+    "column-major": lambda x: x.copy(order="F"),
     "inner block": lambda x: _inside(x, 1, 1),
     "every second": lambda x: _inside(x, 0, 2),
     "every third, offset": lambda x: _inside(x, 2, 3),

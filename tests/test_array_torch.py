@@ -15,10 +15,10 @@ torch: Any = pytest.importorskip("torch")
 
 @pytest.mark.parametrize("name", array.DTYPES)
 def test_every_element_type_is_seen_in_place(name: str) -> None:
-    x = torch.arange(12).reshape(3, 4).to(getattr(torch, name)).T
+    x = torch.arange(8).reshape(2, 4).to(getattr(torch, name)).T
     found = array.view(x)
     assert (found.library, found.dtype, found.strides, found.pointer) == ("torch", name, (1, 4), x.data_ptr())
-    assert np.array_equal(array.numpy(found).astype(float), np.arange(12).reshape(3, 4).T)
+    assert np.array_equal(array.numpy(found).astype(float), np.arange(8).reshape(2, 4).T)
 
 
 @pytest.mark.parametrize("name", array.DTYPES)
@@ -52,6 +52,12 @@ def test_a_result_is_a_tensor(name: str) -> None:
 def test_what_has_no_product_is_refused_by_name(make: Any, error: type[MxgemmError], words: str) -> None:
     with pytest.raises(error, match=words):
         array.view(make())
+
+
+def test_a_tensor_without_storage_is_refused() -> None:
+    fake = pytest.importorskip("torch._subclasses.fake_tensor")
+    with fake.FakeTensorMode(), pytest.raises(UnsupportedError, match="without storage"):
+        array.view(torch.ones(2, 2))
 
 
 def test_out_is_written_in_place_and_expanded_out_is_refused() -> None:

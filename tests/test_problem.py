@@ -51,7 +51,8 @@ def test_operands_are_walked_as_numpy_would(
     swapped_a = a.swapaxes(-1, -2) if transpose_a and a.ndim > 1 else a
     swapped_b = b.swapaxes(-1, -2) if transpose_b and b.ndim > 1 else b
     # op() of the swapped view is the matrix that the shapes were drawn for.
-    problem, _ = pose(operand(swapped_a), operand(swapped_b), transpose_a=transpose_a, transpose_b=transpose_b)
+    swaps = {"transpose_a": transpose_a, "transpose_b": transpose_b}
+    problem, _ = pose(operand(swapped_a), operand(swapped_b), **swaps)
     whole_a = np.broadcast_to(np.atleast_2d(a), (*problem.batch, problem.m, problem.k))
     whole_b = np.broadcast_to(b[:, None] if b.ndim == 1 else b, (*problem.batch, problem.k, problem.n))
     assert np.array_equal(seen_through(problem.a, problem.batch, swapped_a), whole_a)
@@ -178,7 +179,9 @@ def test_the_result_has_the_default_the_accumulators_or_a_sources_type_or_a_wide
         assert set(out_dtypes(a, b, row.accumulator)) == expected
 
 
-@pytest.mark.parametrize(("dtype", "wrong"), [(F32, "float16"), (F32, "float64"), ("int8", "int16"), ("int8", F32)])
+@pytest.mark.parametrize(
+    ("dtype", "wrong"), [(F32, "float16"), (F32, "float64"), ("int8", "int16"), ("int8", F32)]
+)
 def test_another_type_of_the_result_is_refused_with_the_supported(dtype: str, wrong: str) -> None:
     row = configurations_for(dtype, dtype)[0]
     with pytest.raises(DTypeError) as caught:
@@ -264,7 +267,9 @@ def test_float_products_take_real_scalars(name: str, value: object) -> None:
         posed(F32, **{name: value})
 
 
-@pytest.mark.parametrize("value", [1.5, np.float16(1.5), np.array(1.5, np.float32), Fraction(3, 2), Decimal("1.5")])
+@pytest.mark.parametrize(
+    "value", [1.5, np.float16(1.5), np.array(1.5, np.float32), Fraction(3, 2), Decimal("1.5")]
+)
 def test_reals_of_any_kind_are_float_scalars(value: Any) -> None:
     assert posed(F32, alpha=value).alpha == 1.5
 
@@ -293,7 +298,9 @@ def test_a_problem_is_frozen_and_prints_itself() -> None:
     assert str(batched) == "2x6 of D[3x4] = identity(1*A*B), K = 5, int8 x uint8 -> int32"
 
 
-@pytest.mark.parametrize(("sizes", "empty"), [((0, 4, 5), True), ((3, 0, 5), True), ((3, 4, 0), False), ((3, 4, 5), False)])
+@pytest.mark.parametrize(
+    ("sizes", "empty"), [((0, 4, 5), True), ((3, 0, 5), True), ((3, 4, 0), False), ((3, 4, 5), False)]
+)
 def test_empty_means_that_the_result_has_no_entries(sizes: tuple[int, int, int], empty: bool) -> None:
     assert posed(F32, *sizes).is_empty == empty
 

@@ -67,8 +67,8 @@ def test_a_batch_of_one_and_a_missing_batch_axis_broadcast() -> None:
 
 
 @given(array_shapes(max_dims=3, max_side=3), array_shapes(max_dims=4, max_side=3), st.booleans())
-def test_broadcast_gives_numpys_strides(own: tuple[int, ...], to: tuple[int, ...], column_major: bool) -> None:
-    x = np.empty(own, np.float32, order="F" if column_major else "C")
+def test_broadcast_gives_numpys_strides(own: tuple[int, ...], to: tuple[int, ...], by_columns: bool) -> None:
+    x = np.empty(own, np.float32, order="F" if by_columns else "C")
     try:
         expected = np.broadcast_to(x, to)
     except ValueError:

@@ -6,5 +6,6 @@ normal number.  docs/error-bounds.md derives every bound from the arithmetic of 
 """
 
 from mxgemm.bounds.describe import describe, leading
+from mxgemm.bounds.entrywise import entrywise
 
-__all__ = ["describe", "leading"]
+__all__ = ["describe", "entrywise", "leading"]

@@ -78,4 +78,7 @@ def _how(configuration: Configuration, arch: str, k: int) -> str:
     chains = -(-k // length) if length else 0
     products = len(configuration.products)
     what = f"{products} products, " if products > 1 else ""
-    return f"{what}{chains} chain{'s' if chains != 1 else ''} of {length}, groups of {row.group} truncated at 2^-{row.fraction_bits}"
+    many = "s" if chains != 1 else ""
+    return (
+        f"{what}{chains} chain{many} of {length}, groups of {row.group} truncated at 2^-{row.fraction_bits}"
+    )

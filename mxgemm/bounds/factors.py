@@ -84,9 +84,7 @@ def split_of(configuration: Configuration) -> Split | None:
     form = FORMATS[UNIT_FORMAT[str(configuration.unit)]]
     v, terms = form.roundoff, configuration.terms
     if terms == 1:
-        return Split(
-            (1 + v,), (1 + v) ** 2 - 1, form.least_normal, form.least_normal, form.half_subnormal
-        )
+        return Split((1 + v,), (1 + v) ** 2 - 1, form.least_normal, form.least_normal, form.half_subnormal)
     g = 1 / (1 - v)
     weights = (1 + v, v * g, v**2 * g)[:terms]
     left = v**2 / 2 * g
@@ -152,7 +150,7 @@ def _fma_absolute(configuration: Configuration) -> Fraction:
 
 
 def moduli_bits(configuration: Configuration, k: int) -> int:
-    """q of i8crtN: the largest integer with 2K·2^(2q) <= Πm; below 1 there is no such product."""
+    """The bits q of i8crtN: the largest integer with 2K·2^(2q) <= Πm; below 1 there is no such product."""
     room = math.prod(_MODULI[: configuration.moduli]) // (2 * max(k, 1))
     return (room.bit_length() - 1) // 2
 

@@ -4,9 +4,9 @@ Importing this imports no CUDA library; the first use does.
 """
 
 from mxgemm.device.compiler import CompiledCubin, CompileOptions, Resources, compile_cubin, nvrtc_version
-from mxgemm.device.driver import available, check_process, count, on_device, ordinal_of
+from mxgemm.device.driver import DriverError, available, check_process, count, on_device, ordinal_of
 from mxgemm.device.kernel import CompiledKernel, compiled, cubin, is_compiled
-from mxgemm.device.launcher import Launcher, launch
+from mxgemm.device.launcher import BoundLaunch, Launcher, launch
 from mxgemm.device.memory import Buffer, allocate, copy_to_device, copy_to_host
 from mxgemm.device.properties import capabilities, compile_arch
 from mxgemm.device.streams import (
@@ -22,10 +22,12 @@ from mxgemm.device.streams import (
 __all__ = [
     "LEGACY",
     "PER_THREAD",
+    "BoundLaunch",
     "Buffer",
     "CompileOptions",
     "CompiledCubin",
     "CompiledKernel",
+    "DriverError",
     "Launcher",
     "Resources",
     "allocate",

@@ -13,7 +13,7 @@ from typing import Any
 from mxgemm.device import driver
 from mxgemm.errors import CompilationError
 
-__all__ = ["CompileOptions", "CompiledCubin", "compile_cubin", "nvrtc_version", "parse_resources"]
+__all__ = ["EXACT", "CompileOptions", "CompiledCubin", "compile_cubin", "nvrtc_version", "parse_resources"]
 
 _log = logging.getLogger("mxgemm.device")
 
@@ -137,7 +137,10 @@ def nvrtc_version() -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def compile_cubin(source: str, entry: str, arch: str, options: CompileOptions | None = None) -> CompiledCubin:
+EXACT = CompileOptions()  # what everything is compiled with unless it asks for something else
+
+
+def compile_cubin(source: str, entry: str, arch: str, options: CompileOptions = EXACT) -> CompiledCubin:
     """Compile, always and without any cache; needs no GPU and no driver.
 
     Parameters
@@ -155,10 +158,11 @@ def compile_cubin(source: str, entry: str, arch: str, options: CompileOptions | 
         With the log and the source.
     """
     core = driver.core()
-    chosen = options or CompileOptions()
     _log.info("compiling %s for %s", entry, arch)
     begin, log = time.perf_counter(), io.StringIO()
-    keywords = {key: value for key, value in chosen.program_options(entry, arch).items() if value is not None}
+    keywords = {
+        key: value for key, value in options.program_options(entry, arch).items() if value is not None
+    }
     try:
         program = core.Program(source, "c++", core.ProgramOptions(**keywords))
         code = bytes(program.compile("cubin", logs=log).code)

@@ -40,7 +40,11 @@ def location() -> Location | None:
             f"MXGEMM_CACHE_SIZE={size!r} is not supported; give a positive number of bytes, or "
             "MXGEMM_CACHE_DIR=0 to turn the disk cache off"
         )
-    return folder or str(_default_folder()), int(size)
+    try:
+        return folder or str(_default_folder()), int(size)
+    except RuntimeError as error:  # a user without a home directory
+        _log.warning("kernels are not kept on disk: %s (MXGEMM_CACHE_DIR chooses a folder)", error)
+        return None
 
 
 def _default_folder() -> Path:

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from mxgemm.errors import UnsupportedError
+from mxgemm.errors import MxgemmError, UnsupportedError
 
-__all__ = ["available", "call", "check_process", "core", "count", "on_device", "ordinal_of"]
+__all__ = ["DriverError", "available", "call", "check_process", "core", "count", "on_device", "ordinal_of"]
 
 _NO_PACKAGE = (
     "GPUs need the packages cuda-core and CuPy, which are not installed; install mxgemm[cu13] "
@@ -22,6 +22,21 @@ _FORKED = (
     "this process was forked after its parent used CUDA, which does not survive a fork; start workers "
     'with the spawn method: multiprocessing.get_context("spawn")'
 )
+
+
+_HINTS = {
+    "CUDA_ERROR_OUT_OF_MEMORY": "free device memory, or make the product smaller",
+    "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT": "another stream is capturing a CUDA graph: pass it as stream=",
+    "CUDA_ERROR_ILLEGAL_ADDRESS": "an earlier kernel of this process read or wrote outside its arrays",
+}
+
+
+class DriverError(MxgemmError, RuntimeError):
+    """The CUDA driver answered with an error; the message has its name."""
+
+    def __init__(self, what: str, status: str) -> None:
+        hint = next((f"; {text}" for name, text in _HINTS.items() if name in status), "")
+        super().__init__(f"the CUDA driver refused {what}: {status}{hint}")
 
 
 class _Process:
@@ -95,8 +110,10 @@ def call(function: str, *arguments: Any) -> Any:
 
     Raises
     ------
+    DriverError
+        When the driver answers with an error.
     UnsupportedError
-        Without a usable device, or when the driver answers with an error, which the message names.
+        Without a usable device, and after a fork.
     """
     check_process()
     driver = _driver()
@@ -104,8 +121,13 @@ def call(function: str, *arguments: Any) -> Any:
     if status.value != 0:
         _, text = driver.cuGetErrorString(status)
         detail = text.decode() if isinstance(text, bytes) else str(text)
-        raise UnsupportedError(f"the CUDA driver refused {function}: {status.name} ({detail})")
+        raise DriverError(function, f"{status.name} ({detail})")
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def function(name: str) -> Any:
+    """A function of the driver API, for calls that check the status themselves."""
+    return getattr(_driver(), name)
 
 
 def constant(enumeration: str, name: str) -> Any:
@@ -122,7 +144,7 @@ def available() -> bool:
     """Whether this process can use a CUDA device."""
     try:
         return count() > 0
-    except UnsupportedError:
+    except MxgemmError:
         return False
 
 
@@ -150,10 +172,17 @@ def _primary_context(ordinal: int) -> Any:
         return _primary[ordinal]
 
 
+def is_current(ordinal: int) -> bool:
+    """Whether this thread's current context is one of that device."""
+    check_process()
+    status, found = _driver().cuCtxGetDevice()
+    return int(status) == 0 and int(found) == ordinal
+
+
 @contextmanager
 def on_device(ordinal: int) -> Iterator[None]:
     """Make a device current for this thread, and give back what was current before."""
-    if int(call("cuCtxGetCurrent")) and int(call("cuCtxGetDevice")) == ordinal:
+    if is_current(ordinal):
         yield
         return
     call("cuCtxPushCurrent", _primary_context(ordinal))

@@ -68,7 +68,7 @@ _kernels: _Once[CompiledKernel] = _Once()
 
 
 def cubin(
-    source: str, entry: str, arch: str, options: compiler.CompileOptions | None = None
+    source: str, entry: str, arch: str, options: compiler.CompileOptions = compiler.EXACT
 ) -> compiler.CompiledCubin:
     """Machine code from this process's memory, else from disk, else from NVRTC; needs no GPU.
 
@@ -77,18 +77,17 @@ def cubin(
     CompilationError
         As :func:`mxgemm.device.compile_cubin`.
     """
-    chosen = options or compiler.CompileOptions()
 
     def make() -> compiler.CompiledCubin:
         at = disk_cache.location()
-        digest = disk_cache.key(source, entry, arch, chosen)
+        digest = disk_cache.key(source, entry, arch, options)
         found = disk_cache.load(at, digest, entry, arch)
         if found is None:
-            found = compiler.compile_cubin(source, entry, arch, chosen)
+            found = compiler.compile_cubin(source, entry, arch, options)
             disk_cache.store(at, digest, found)
         return found
 
-    return _cubins.get((source, entry, arch, chosen), make)
+    return _cubins.get((source, entry, arch, options), make)
 
 
 def compiled(
@@ -98,7 +97,7 @@ def compiled(
     ordinal: int = 0,
     arch: str | None = None,
     shared_bytes: int = 0,
-    options: compiler.CompileOptions | None = None,
+    options: compiler.CompileOptions = compiler.EXACT,
 ) -> CompiledKernel:
     """A kernel loaded on a device, compiled when it must be; once loaded, a dictionary look-up.
 
@@ -134,7 +133,7 @@ def is_compiled(
     ordinal: int = 0,
     arch: str | None = None,
     shared_bytes: int = 0,
-    options: compiler.CompileOptions | None = None,
+    options: compiler.CompileOptions = compiler.EXACT,
 ) -> bool:
     """Whether :func:`compiled` with the same arguments would neither compile nor load."""
     return (source, entry, ordinal, arch, shared_bytes, options) in _kernels
@@ -143,7 +142,7 @@ def is_compiled(
 def _load(
     source: str,
     entry: str,
-    options: compiler.CompileOptions | None,
+    options: compiler.CompileOptions,
     *,
     ordinal: int,
     arch: str | None,

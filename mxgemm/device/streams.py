@@ -13,6 +13,7 @@ __all__ = [
     "PER_THREAD",
     "is_capturing",
     "order_after",
+    "raw",
     "refuse_capture",
     "stream_handle",
     "synchronize",
@@ -83,6 +84,12 @@ def wrapper(stream: int) -> Any:
     return core.Stream.from_handle(stream)
 
 
+@lru_cache(maxsize=WRAPPERS)
+def raw(stream: int) -> Any:
+    """The driver API's object for a handle."""
+    return driver.handle("CUstream", stream)
+
+
 def is_capturing(stream: int, ordinal: int) -> bool:
     """Whether work queued on ``stream`` becomes part of a CUDA graph instead of running."""
     with driver.on_device(ordinal):
@@ -102,6 +109,11 @@ def refuse_capture(stream: int, ordinal: int, what: str) -> None:
         raise UnsupportedError(f"stream {stream:#x} is capturing a CUDA graph and {what}")
 
 
+def no_timing() -> int:
+    """The driver's flags of an event that only orders."""
+    return int(driver.constant("CUevent_flags", "CU_EVENT_DISABLE_TIMING"))
+
+
 def order_after(stream: int, producer: int, ordinal: int) -> None:
     """Make ``stream`` wait for what is queued on ``producer`` now; nothing when they are the same.
 
@@ -117,9 +129,8 @@ def order_after(stream: int, producer: int, ordinal: int) -> None:
             f"an array is ready on stream {producer:#x} and the product runs on stream {stream:#x}, of which "
             "one is capturing a CUDA graph; make the array on the capturing stream"
         )
-    flags = driver.constant("CUevent_flags", "CU_EVENT_DISABLE_TIMING")
     with driver.on_device(ordinal):
-        event = driver.call("cuEventCreate", int(flags))
+        event = driver.call("cuEventCreate", no_timing())
         try:
             driver.call("cuEventRecord", event, driver.handle("CUstream", producer))
             driver.call("cuStreamWaitEvent", driver.handle("CUstream", stream), event, 0)

@@ -51,7 +51,8 @@ def _transpose(p: GemmProblem) -> GemmProblem:
 
 
 def _prefers_transpose(p: GemmProblem) -> bool:
-    if p.m == 1:
+    # Both scales at once are applied rows first, an order that the transpose would turn round.
+    if p.m == 1 or (p.scale_rows is not None and p.scale_cols is not None):
         return False
     if p.n == 1:
         return True

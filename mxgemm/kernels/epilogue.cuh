@@ -12,41 +12,6 @@ template <> __device__ __forceinline__ float plus(float x, float y) { return __f
 template <> __device__ __forceinline__ double times(double x, double y) { return __dmul_rn(x, y); }
 template <> __device__ __forceinline__ double plus(double x, double y) { return __dadd_rn(x, y); }
 
-struct Identity {
-    template <class T> __device__ __forceinline__ static T apply(T x, T, T) { return x; }
-};
-struct Relu {    // NaN stays; -0 becomes +0
-    template <class T> __device__ __forceinline__ static T apply(T x, T, T) {
-        return x > T(0) || x != x ? x : T(0);
-    }
-};
-struct Clamp {
-    template <class T> __device__ __forceinline__ static T apply(T x, T low, T high) {
-        const T raised = x < low ? low : x;
-        return raised > high ? high : raised;
-    }
-};
-struct Gelu {
-    __device__ __forceinline__ static float apply(float x, float, float) {
-        return x * (0.5f * (1.0f + erff(x * 0.70710678f)));
-    }
-    __device__ __forceinline__ static double apply(double x, double, double) {
-        return x * (0.5 * (1.0 + erf(x * 0.70710678118654752)));
-    }
-};
-struct GeluTanh {
-    __device__ __forceinline__ static float apply(float x, float, float) {
-        return 0.5f * x * (1.0f + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
-    }
-    __device__ __forceinline__ static double apply(double x, double, double) {
-        return 0.5 * x * (1.0 + tanh(0.79788456080286536 * (x + 0.044715 * x * x * x)));
-    }
-};
-struct Silu {
-    __device__ __forceinline__ static float apply(float x, float, float) { return x / (1.0f + expf(-x)); }
-    __device__ __forceinline__ static double apply(double x, double, double) { return x / (1.0 + exp(-x)); }
-};
-
 // An element type that takes no part.
 struct Absent {};
 

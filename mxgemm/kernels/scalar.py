@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mxgemm.configs import Configuration
 from mxgemm.kernels.instance import EpilogueClass, KernelInstance
 from mxgemm.kernels.names import CXX, SIZES
 from mxgemm.kernels.operands import OperandClass
@@ -13,7 +12,7 @@ from mxgemm.kernels.operands import OperandClass
 __all__ = ["ScalarInstance", "ScalarTile", "instances"]
 
 _PARTS = (
-    "types", "convert", "arguments", "tile_order", "shared_layout", "operand", "epilogue", "store", "scalar",
+    "types", "convert", "arguments", "tile_order", "shared_layout", "operand", "activations", "epilogue", "store", "scalar",
 )  # fmt: skip
 
 
@@ -104,13 +103,13 @@ _SMALL = ScalarTile(32, 32, 4, 16, 4, 4)
 
 
 def instances(
-    configuration: Configuration,
+    accumulator: str,
     a: OperandClass,
     b: OperandClass,
     epilogue: EpilogueClass,
     batch_axes: int,
 ) -> Iterator[ScalarInstance]:
     """Every instance that can compute this class of products, largest tile first."""
-    large = _LARGE if SIZES[configuration.accumulator] <= 4 else _LARGE_64_BIT
+    large = _LARGE if SIZES[accumulator] <= 4 else _LARGE_64_BIT
     for tile in (large, _SMALL):
-        yield ScalarInstance(a, b, configuration.accumulator, epilogue, batch_axes, tile)
+        yield ScalarInstance(a, b, accumulator, epilogue, batch_axes, tile)

@@ -250,20 +250,28 @@ class StatementText(ExpressionText):
     def _only_here(self, s: ir.For) -> bool:
         """True when the induction variable is neither assigned in the body nor used outside it."""
         key = (s.target.name, s.target.type)
-        inside = sum(1 for b in s.body for n in nodes(b) if isinstance(n, ir.Local) and (n.name, n.type) == key)
-        everywhere = sum(
-            1 for b in self.root for n in nodes(b) if isinstance(n, ir.Local) and (n.name, n.type) == key
-        )
-        written = any(
-            isinstance(b, (ir.Assign, ir.For)) and (b.target.name, b.target.type) == key for b in statements(s.body)
-        )
-        return not written and everywhere == inside + 1 and len(self.variants.get(s.target.name, ())) == 1
+        if len(self.variants.get(s.target.name, ())) != 1:
+            return False
+        loops = [f for f in statements(self.root) if isinstance(f, ir.For) and (f.target.name, f.target.type) == key]
+        if any(_writes(f.body, key) for f in loops):
+            return False
+        return _mentions(self.root, key) == sum(_mentions(f.body, key) + 1 for f in loops)
 
     def declarations(self, parameters: set[str]) -> list[str]:
         """Declarations of the variables assigned, in first-use order, parameters left out."""
         return [
             f"    {c_type} {name};\n" for name, c_type in self.declared.items() if name not in parameters
         ]
+
+
+def _mentions(body: Sequence[ir.Statement], key: tuple[str, Scalar]) -> int:
+    return sum(1 for b in body for n in nodes(b) if isinstance(n, ir.Local) and (n.name, n.type) == key)
+
+
+def _writes(body: tuple[ir.Statement, ...], key: tuple[str, Scalar]) -> bool:
+    return any(
+        isinstance(b, (ir.Assign, ir.For)) and (b.target.name, b.target.type) == key for b in statements(body)
+    )
 
 
 def _own_atomics() -> frozenset[str]:

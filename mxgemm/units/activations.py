@@ -54,14 +54,16 @@ def _gelu(x: Float64) -> Float64:
     """x·Φ(x); Φ(−|x|) = exp(−x²/2)·erfcx(|x|/√2)/2 with the square's rounding error put back."""
     size = np.minimum(np.abs(x), 64.0)  # beyond, Φ is 0 or 1 and the square need not be taken
     square, error = two_product(size, size)
-    tail = 0.5 * np.exp(-0.5 * square) * (1.0 - 0.5 * error) * scaled_erfc(size * np.sqrt(0.5))
-    return x * np.where(x < 0, tail, 1.0 - tail)
+    root = np.exp(-0.25 * square)  # its square would be subnormal before x makes up for it
+    factor = 0.5 * (1.0 - 0.5 * error) * scaled_erfc(size * np.sqrt(0.5))
+    return np.where(x < 0, x * root * factor * root, x * (1.0 - root * factor * root))
 
 
 def _logistic_product(x: Float64, u: Float64) -> Float64:
     """x/(1 + exp(−u)) for u of x's sign, without overflow."""
-    t = np.exp(-np.abs(u))
-    return np.where(u < 0, x * (t / (1.0 + t)), x / (1.0 + t))
+    root = np.exp(-0.5 * np.abs(u))  # its square would be subnormal before x makes up for it
+    denominator = 1.0 + root * root
+    return np.where(u < 0, x * root / denominator * root, x / denominator)
 
 
 def _gelu_tanh(x: Float64) -> Float64:

@@ -136,16 +136,15 @@ def widen(x: NDArray[np.generic], fmt: str | None = None) -> Float64:
     fmt : str, optional
         Only "tf32" reads an array in another way than its element type.
     """
-    name = dtype_name(x)
+    if dtype_name(x) in _FLOAT8_VALUES:
+        return _FLOAT8_VALUES[dtype_name(x)][np.ascontiguousarray(x).view(np.uint8)]
     if fmt == "tf32":
-        words = np.ascontiguousarray(x).view(np.uint32) & np.uint32(0xFFFFE000)
-        return words.view(np.float32).astype(np.float64)
-    if name in _FLOAT8_VALUES:
-        return _FLOAT8_VALUES[name][np.ascontiguousarray(x).view(np.uint8)]
-    if name == "bfloat16":
+        x = (np.ascontiguousarray(x).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+    elif dtype_name(x) == "bfloat16":
         words = np.ascontiguousarray(x).view(np.uint16).astype(np.uint32) << np.uint32(16)
-        return words.view(np.float32).astype(np.float64)
-    return x.astype(np.float64)
+        x = words.view(np.float32)
+    with np.errstate(invalid="ignore"):  # a signalling NaN is quieted
+        return x.astype(np.float64)
 
 
 def raw_exponents(values: Float64, emin: int) -> NDArray[np.int16]:

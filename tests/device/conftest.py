@@ -7,15 +7,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from mxgemm.device import driver, kernel, launcher, properties, streams
+from mxgemm.device import driver, kernel, launcher, memory, properties, streams
 from tests.device.fakes import FakeCore, FakeDriver
 
 
 def forget() -> None:
     """Drop everything that the device modules remember about the devices."""
-    for cached in (properties._read, streams.wrapper, launcher._launcher):
+    for cached in (properties._read, streams.wrapper, streams.raw, launcher._launcher):
         cached.cache_clear()
     driver._primary.clear()
+    memory._streams.clear()
     kernel._kernels = kernel._Once()
 
 

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
+from enum import IntEnum
 from types import SimpleNamespace
 from typing import Any
 
-OK = SimpleNamespace(value=0, name="CUDA_SUCCESS")
+
+class Status(IntEnum):
+    """Answers of the driver."""
+
+    CUDA_SUCCESS = 0
+    CUDA_ERROR_INVALID_VALUE = 1
+    CUDA_ERROR_INVALID_CONTEXT = 201
+
 
 _FIXED = {
     "cuDeviceGetName": b"Fake H200\0\0",
     "cuEventCreate": 77,
+    "cuStreamCreate": 55,
     "cuGetErrorString": b"invalid argument",
     "cuMemAllocAsync": 0x7000,
     "cuPointerGetAttribute": 1,
@@ -19,7 +29,8 @@ _FIXED = {
 class FakeDriver:
     """The functions of the driver API that mxgemm calls; two devices, contexts numbered from 100."""
 
-    CUstream = CUdeviceptr = staticmethod(int)
+    CUstream = CUdeviceptr = CUfunction = staticmethod(int)
+    CUstream_flags = SimpleNamespace(CU_STREAM_NON_BLOCKING=1)
     CUevent_flags = SimpleNamespace(CU_EVENT_DISABLE_TIMING=2)
     CUpointer_attribute = SimpleNamespace(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL=9)
     CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
@@ -35,6 +46,8 @@ class FakeDriver:
         self.contexts: list[int] = []
         self.capturing: set[int] = set()
         self.refuses: set[str] = set()
+        self.needs_context = False
+        self.launched: list[tuple[int, ...]] = []
         self.calls: list[tuple[Any, ...]] = []
         self.attributes = {"major": 9, "minor": 0, "multiprocessors": 132, "shared": 232448}
 
@@ -45,10 +58,26 @@ class FakeDriver:
         def function(*arguments: Any) -> tuple[Any, ...]:
             self.calls.append((name, *arguments))
             if name in self.refuses:
-                return (SimpleNamespace(value=1, name="CUDA_ERROR_INVALID_VALUE"), None)
-            return (OK, *self.answer(name, arguments))
+                return (Status.CUDA_ERROR_INVALID_VALUE, None)
+            if name == "cuCtxGetDevice" and not self.contexts:
+                return (Status.CUDA_ERROR_INVALID_CONTEXT, None)
+            return (Status.CUDA_SUCCESS, *self.answer(name, arguments))
 
         return function
+
+    def cuLaunchKernel(self, *arguments: int) -> tuple[Status]:
+        """Record (dimensions…, stream, current context, parameters…), read where the driver reads them."""
+        function, *dimensions, stream, addresses, _extra = arguments
+        current = self.contexts[-1] if self.contexts else 0
+        if "cuLaunchKernel" in self.refuses:
+            return (Status.CUDA_ERROR_INVALID_VALUE,)
+        if self.needs_context and not current:
+            return (Status.CUDA_ERROR_INVALID_CONTEXT,)
+        count = function  # the fake kernel's handle is its number of parameters
+        where = (ctypes.c_void_p * count).from_address(addresses)
+        values = [ctypes.c_int64.from_address(address).value for address in where]
+        self.launched.append((*dimensions, stream, current, *values))
+        return (Status.CUDA_SUCCESS,)
 
     def answer(self, name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """Outputs of one function, contexts kept as a stack."""
@@ -58,8 +87,6 @@ class FakeDriver:
                 self.contexts.append(context)
             case "cuCtxPopCurrent", ():
                 return (self.contexts.pop(),)
-            case "cuCtxGetCurrent", ():
-                return (current,)
             case "cuCtxGetDevice", ():
                 return (current - 100,)
             case "cuDevicePrimaryCtxRetain", (ordinal,):

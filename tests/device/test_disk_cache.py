@@ -185,6 +185,19 @@ def test_the_default_folder_follows_the_desktop_convention(
     assert disk_cache.location() == (os.fspath(tmp_path / ".cache" / "mxgemm"), disk_cache.DEFAULT_SIZE)
 
 
+def test_a_user_without_a_home_has_no_disk_cache(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("MXGEMM_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    assert disk_cache.location() is None
+    assert "MXGEMM_CACHE_DIR chooses a folder" in caplog.text
+
+
 def test_a_warning_is_logged_and_nothing_is_printed(
     folder: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:

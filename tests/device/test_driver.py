@@ -79,8 +79,15 @@ def test_without_cuda_core_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_refusal_of_the_driver_names_function_and_reason(fake: SimpleNamespace) -> None:
     fake.driver.refuses.add("cuEventCreate")
-    with pytest.raises(UnsupportedError, match=r"cuEventCreate.*CUDA_ERROR_INVALID_VALUE.*invalid argument"):
+    with pytest.raises(
+        device.DriverError, match=r"cuEventCreate.*CUDA_ERROR_INVALID_VALUE.*invalid argument"
+    ):
         driver.call("cuEventCreate", 0)
+
+
+def test_a_known_refusal_says_what_to_do() -> None:
+    error = device.DriverError("cuMemAllocAsync", "CUDA_ERROR_OUT_OF_MEMORY (out of memory)")
+    assert str(error).endswith("free device memory, or make the product smaller")
 
 
 def test_another_device_is_current_only_inside(fake: SimpleNamespace) -> None:

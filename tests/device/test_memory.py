@@ -12,16 +12,41 @@ from mxgemm import device
 from mxgemm.errors import UnsupportedError
 
 
-def test_a_buffer_is_freed_once_on_its_stream_and_device(fake: SimpleNamespace) -> None:
+def frees(fake: SimpleNamespace) -> list[tuple[object, ...]]:
+    """Calls that order or free memory."""
+    ordering = ("cuCtxSynchronize", "cuStreamWaitEvent", "cuEventDestroy", "cuMemFreeAsync")
+    return [call for call in fake.driver.calls if call[0] in ordering]
+
+
+def test_a_buffer_goes_after_its_last_use_and_never_names_the_callers_stream(fake: SimpleNamespace) -> None:
     buffer = device.allocate(100, 1, 0x10)
     assert (buffer.pointer, buffer.nbytes) == (0x7000, 100)
-    assert "cuMemFreeAsync" not in fake.driver.names()
+    buffer.done(0x10)
+    assert ("cuEventRecord", 77, 0x10) in fake.driver.calls
+    fake.driver.calls.clear()
     del buffer
     gc.collect()
-    assert [call for call in fake.driver.calls if call[0] == "cuMemFreeAsync"] == [
-        ("cuMemFreeAsync", 0x7000, 0x10)
+    assert frees(fake) == [
+        ("cuStreamWaitEvent", 55, 77, 0),
+        ("cuEventDestroy", 77),
+        ("cuMemFreeAsync", 0x7000, 55),
     ]
     assert fake.driver.contexts == []
+
+
+def test_a_buffer_of_unknown_use_waits_for_the_device(fake: SimpleNamespace) -> None:
+    buffer = device.allocate(100, 1, 0x10)
+    del buffer
+    gc.collect()
+    assert frees(fake) == [("cuCtxSynchronize",), ("cuMemFreeAsync", 0x7000, 55)]
+
+
+def test_a_buffer_freed_by_hand_is_freed_once(fake: SimpleNamespace) -> None:
+    buffer = device.allocate(100, 1, 0x10)
+    buffer.free(0x10)
+    del buffer
+    gc.collect()
+    assert frees(fake) == [("cuMemFreeAsync", 0x7000, 0x10)]
 
 
 def test_no_bytes_are_one_byte_for_the_driver(fake: SimpleNamespace) -> None:
@@ -29,7 +54,7 @@ def test_no_bytes_are_one_byte_for_the_driver(fake: SimpleNamespace) -> None:
     assert ("cuMemAllocAsync", 1, 0x10) in fake.driver.calls
 
 
-def test_a_buffer_of_a_broken_stream_does_not_raise_when_it_goes(fake: SimpleNamespace) -> None:
+def test_a_buffer_of_a_broken_device_does_not_raise_when_it_goes(fake: SimpleNamespace) -> None:
     buffer = device.allocate(100, 0, 0x10)
     fake.driver.refuses.add("cuMemFreeAsync")
     del buffer

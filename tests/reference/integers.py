@@ -56,7 +56,9 @@ def rounded(value: Fraction, kind: Kind, mode: str = "even") -> float:
     step = Fraction(2) ** (max(exponent(size), kind.emin) - kind.bits + 1)
     whole = math.floor(size / step)
     rest = size / step - whole
-    up = {"zero": False, "away": 2 * rest >= 1, "even": 2 * rest > 1 or (2 * rest == 1 and whole % 2 == 1)}[mode]
+    up = {"zero": False, "away": 2 * rest >= 1, "even": 2 * rest > 1 or (2 * rest == 1 and whole % 2 == 1)}[
+        mode
+    ]
     size = (whole + up) * step
     found = math.inf if size >= Fraction(2) ** (kind.emax + 1) else float(size)
     return -found if value < 0 else found
@@ -109,9 +111,7 @@ def unit_group(
     return convert(sum(shorten(value / step) for value, _ in terms) * step, output)
 
 
-def unit_chain(
-    a: Sequence[float], b: Sequence[float], c: float, emins: tuple[int, int], unit: Any
-) -> float:
+def unit_chain(a: Sequence[float], b: Sequence[float], c: float, emins: tuple[int, int], unit: Any) -> float:
     """Groups of ``unit.group`` products in k order."""
     for k in range(0, len(a), unit.group):
         pairs = list(zip(a[k : k + unit.group], b[k : k + unit.group], strict=True))
@@ -127,7 +127,11 @@ def fma(a: float, b: float, c: float, kind: Kind) -> float:
         return c
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact == 0:
-        return a * b + c if a == 0 or b == 0 else (c if c == 0 and math.copysign(1, a * b) == math.copysign(1, c) else 0.0)
+        return (
+            a * b + c
+            if a == 0 or b == 0
+            else (c if c == 0 and math.copysign(1, a * b) == math.copysign(1, c) else 0.0)
+        )
     found = rounded(exact, kind)
     return math.copysign(found, -1.0) if exact < 0 else found
 
@@ -178,8 +182,18 @@ def _split_entry(
     if configuration.scaling != "none":
         shifts = [0 if e is None else 14 - e for e in (row_exponent(a), row_exponent(b))]
     count = configuration.terms
-    left = [split(float(Fraction(x) * Fraction(2) ** shifts[0]), configuration.unit, count) if math.isfinite(x) else [0.0] * count for x in a]
-    right = [split(float(Fraction(x) * Fraction(2) ** shifts[1]), configuration.unit, count) if math.isfinite(x) else [0.0] * count for x in b]
+    left = [
+        split(float(Fraction(x) * Fraction(2) ** shifts[0]), configuration.unit, count)
+        if math.isfinite(x)
+        else [0.0] * count
+        for x in a
+    ]
+    right = [
+        split(float(Fraction(x) * Fraction(2) ** shifts[1]), configuration.unit, count)
+        if math.isfinite(x)
+        else [0.0] * count
+        for x in b
+    ]
     total = 0.0
     for k in range(0, len(a), configuration.chain):
         c = 0.0

@@ -1,0 +1,213 @@
+"""run on the GPU: a planned call becomes compiled kernels, pointers and launches.
+
+Nothing here decides numerics: :mod:`mxgemm.kernels` chose the kernel, which gives the bits
+of the CPU model.  Inputs that the result overlaps are packed into workspace first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from mxgemm import array, device
+from mxgemm.array import ArrayView
+from mxgemm.call import Call
+from mxgemm.errors import UnsupportedError
+from mxgemm.kernels import KernelInstance, Lowering, PackInstance, lower
+from mxgemm.plan import Plan
+from mxgemm.problem import pose
+from mxgemm.shapes import Operand, contiguous
+from mxgemm.units.run import FLOAT8_OVERFLOW, OPERAND_OVERFLOW
+
+__all__ = ["DeviceRun", "compile_ahead", "kernels_of", "lower_call", "run_device"]
+
+_FLAGS = {1: OPERAND_OVERFLOW, 2: FLOAT8_OVERFLOW}
+_FLAG_BYTES = 4
+
+
+def as_uploaded(call: Call) -> Call:
+    """``call`` with host arrays posed as the row-major copies that :func:`upload` will make of them."""
+    if call.a.host is None:
+        return call
+
+    def copied(view: ArrayView | None) -> Operand | None:
+        return None if view is None else contiguous(view.dtype, view.shape)
+
+    problem, _ = pose(
+        contiguous(call.a.dtype, call.a.shape),
+        contiguous(call.b.dtype, call.b.shape),
+        copied(call.c),
+        alpha=call.problem.alpha,
+        beta=call.problem.beta,
+        transpose_a=call.transpose_a,
+        transpose_b=call.transpose_b,
+        out_dtype=call.problem.d.dtype,
+        epilogue=call.problem.epilogue,
+        bias=copied(call.bias),
+        scale_rows=copied(call.scale_rows),
+        scale_cols=copied(call.scale_cols),
+    )
+    return replace(call, problem=problem)
+
+
+def upload(call: Call, ordinal: int, stream: int) -> Call:
+    """Copy host arrays to new device memory; ``out`` stays on the host and is written last."""
+    if call.a.host is None:
+        return call
+    copies = {name: array.upload(view, ordinal, stream) for name, view in call.inputs()}
+    return replace(call, **copies)
+
+
+def new_result(call: Call, ordinal: int, stream: int) -> ArrayView:
+    """New device memory for D: of A's library, or nobody's where A came from the host."""
+    dtype, shape = call.problem.d.dtype, call.result_shape
+    if call.a.library != "numpy":
+        return array.empty_like_owner(call.a, shape, dtype, stream=stream)
+    operand = contiguous(dtype, shape)
+    memory = device.allocate(math.prod(shape) * array.numpy_dtype(dtype).itemsize, ordinal, stream)
+    return ArrayView("numpy", "cuda", ordinal, memory.pointer, shape, operand.strides, dtype, memory)
+
+
+def lower_call(call: Call, made: Plan) -> tuple[Plan, Lowering]:
+    """Choose the kernel for a planned call; the Plan then names it and the workspace."""
+    lowering = lower(
+        made.problem,
+        made.configuration,
+        call.capabilities.arch,
+        alignment={name: _alignment(view) for name, view in pointers_of(call, call.out)},
+        multiprocessors=call.capabilities.multiprocessors,
+        copied=_to_copy(call),
+    )
+    named = replace(
+        made, kernel=lowering.instance, workspace_bytes=lowering.workspace_bytes, notes=lowering.notes
+    )
+    return named, lowering
+
+
+def pointers_of(call: Call, out: ArrayView | None) -> list[tuple[str, ArrayView]]:
+    """Every array of the call by the name that kernels know it by."""
+    return [*call.inputs(), *([("d", out)] if out is not None else [])]
+
+
+def _alignment(view: ArrayView) -> int:
+    """Bytes, at most 16, that the pointer is aligned to."""
+    return math.gcd(view.pointer, 16)
+
+
+def _to_copy(call: Call) -> frozenset[str]:
+    """Overlapped inputs to copy first: all but a C that is D itself, whose entries are read just before."""
+    problem = call.problem
+    in_place = (
+        call.c is not None
+        and call.out is not None
+        and call.c.pointer == call.out.pointer
+        and problem.c == problem.d
+    )
+    return frozenset(problem.overlaps) - ({"c"} if in_place else frozenset())
+
+
+def kernels_of(lowering: Lowering, ordinal: int, stream: int | None) -> dict[str, device.CompiledKernel]:
+    """Every kernel of a lowering, compiled and loaded, by its entry.
+
+    Raises
+    ------
+    UnsupportedError
+        When ``stream`` is capturing a CUDA graph and a kernel is not loaded yet.
+    """
+    return {kernel.entry: _compiled(kernel, ordinal, stream) for kernel in lowering.kernels}
+
+
+def _compiled(
+    kernel: KernelInstance | PackInstance, ordinal: int, stream: int | None
+) -> device.CompiledKernel:
+    where: dict[str, Any] = {"ordinal": ordinal, "shared_bytes": kernel.shared_bytes}
+    source = _source(kernel)
+    if stream is not None and not device.is_compiled(source, kernel.entry, **where):
+        device.refuse_capture(
+            stream, ordinal, "the kernel is not compiled yet; call mxgemm.prepare(...) first"
+        )
+    return device.compiled(source, kernel.entry, **where)
+
+
+@lru_cache(maxsize=1024)
+def _source(kernel: KernelInstance | PackInstance) -> str:
+    return kernel.source()
+
+
+def compile_ahead(lowering: Lowering, ordinal: int) -> None:
+    """Compile and load everything that a lowering launches."""
+    kernels_of(lowering, ordinal, None)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRun:
+    """A result on the device, queued on a stream, and how to ask what happened to values."""
+
+    view: ArrayView
+    stream: int
+    read_flags: Callable[[], tuple[str, ...]]
+
+
+def run_device(
+    call: Call, lowering: Lowering, out: ArrayView, stream: int, workspace: ArrayView | None, *, observe: bool
+) -> DeviceRun:
+    """Queue the launches of a lowered call that write ``out``.
+
+    Parameters
+    ----------
+    observe : bool
+        Whether somebody will ask for the flags; otherwise nothing is allocated for them.
+
+    Raises
+    ------
+    UnsupportedError
+        Under capture, when something would have to be compiled or allocated.
+    """
+    ordinal = out.ordinal
+    kernels = kernels_of(lowering, ordinal, stream)
+    array.acquire(stream, [view for _, view in pointers_of(call, out)])
+    memory = None
+    if lowering.workspace_bytes:
+        memory = array.workspace(workspace, lowering.workspace_bytes, ordinal, stream)
+    flags = _Flags(ordinal, stream, wanted=observe) if lowering.instance.has_flags else None
+    pointers = {name: view.pointer for name, view in pointers_of(call, out)}
+    for launch in lowering.launches(
+        pointers, workspace=memory.pointer if memory else 0, flags=flags.pointer if flags else 0
+    ):
+        kernel = kernels[launch.instance.entry]
+        device.launch(kernel, launch.grid, (launch.instance.threads,), stream, launch.arguments)
+    array.release(stream, out)
+    return DeviceRun(out, stream, flags.read if flags else tuple)
+
+
+class _Flags:
+    """A word in device memory in which kernels set bits; read when somebody asks."""
+
+    def __init__(self, ordinal: int, stream: int, *, wanted: bool) -> None:
+        self._ordinal, self._stream = ordinal, stream
+        self._observed = wanted and not device.is_capturing(stream, ordinal)
+        self._memory = device.allocate_zeroed(_FLAG_BYTES, ordinal, stream) if self._observed else None
+        self.pointer = self._memory.pointer if self._memory else unread_flags(ordinal)
+
+    def read(self) -> tuple[str, ...]:
+        """The names of the bits that are set; waits for the stream."""
+        if self._memory is None:
+            raise UnsupportedError(
+                "flags were not recorded: the product was captured into a CUDA graph, or ran without an Outcome"
+            )
+        word = device.copy_to_host(self._memory.pointer, _FLAG_BYTES, self._ordinal, self._stream)
+        bits = int(word.view("uint32")[0])
+        return tuple(name for bit, name in _FLAGS.items() if bits & bit)
+
+
+@lru_cache(maxsize=64)
+def _unread(ordinal: int) -> device.Buffer:
+    return device.allocate_zeroed(_FLAG_BYTES, ordinal, device.LEGACY)
+
+
+def unread_flags(ordinal: int) -> int:
+    """Address of a word that kernels may set bits in and nobody reads."""
+    return _unread(ordinal).pointer

@@ -1,0 +1,27 @@
+"""CUDA kernels: building blocks in CUDA C++ (``*.cuh``) and their launch descriptions.
+
+The road: a problem is brought into canonical form, operands without a unit stride are
+packed, a family of :data:`KERNELS` offers instances, the cheapest is chosen, and
+:class:`Lowering` knows its launches.  Compilation and launching are :mod:`mxgemm.device`'s.
+"""
+
+from mxgemm.kernels.instance import EpilogueClass, KernelInstance
+from mxgemm.kernels.lowering import ALIGNED, Launch, Lowering, lower, select
+from mxgemm.kernels.operands import OperandClass
+from mxgemm.kernels.packing import PackInstance
+from mxgemm.kernels.table import KERNELS, Family, ProductClass
+
+__all__ = [
+    "ALIGNED",
+    "KERNELS",
+    "EpilogueClass",
+    "Family",
+    "KernelInstance",
+    "Launch",
+    "Lowering",
+    "OperandClass",
+    "PackInstance",
+    "ProductClass",
+    "lower",
+    "select",
+]

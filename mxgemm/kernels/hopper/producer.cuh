@@ -1,0 +1,53 @@
+// The producer: one thread that keeps the ring filled with bulk tensor copies.  In a cluster the blocks lie
+// below each other, so that they need the same columns of B: each loads a share and gives it to all.
+
+template <class I> struct Producer {
+    using S = Stage<I>;
+    static constexpr u16 ALL = u16((1 << I::CLUSTER) - 1);
+
+    __device__ __forceinline__ static void load_a(u32 stage, const TensorMap& map, u32 barrier, const TilePlace& tile, int k) {
+        if constexpr (I::A_K_MAJOR) {
+            load_box(stage, map, barrier, k, tile.row, tile.product * I::A_BATCHED);
+        } else {
+#pragma unroll
+            for (int panel = 0; panel < I::BM / 64; ++panel)
+                load_box(stage + panel * S::DEPTH * ROW_BYTES, map, barrier, tile.row + 64 * panel, k,
+                         tile.product * I::A_BATCHED);
+        }
+    }
+    __device__ __forceinline__ static void load_share(u32 target, const TensorMap& map, u32 barrier, int inner, int outer, int product) {
+        if constexpr (I::CLUSTER == 1) load_box(target, map, barrier, inner, outer, product);
+        else load_box_multicast(target, map, barrier, inner, outer, product, ALL);
+    }
+    __device__ __forceinline__ static void load_b(u32 stage, const TensorMap& map, u32 barrier, const TilePlace& tile, int k, u32 rank) {
+        const int product = tile.product * I::B_BATCHED;
+        if constexpr (I::B_K_MAJOR) {
+            constexpr int SHARE = I::BN / I::CLUSTER;
+            load_share(stage + rank * (SHARE * ROW_BYTES), map, barrier, k, tile.col + int(rank) * SHARE, product);
+        } else {
+            constexpr int SHARE = S::B_EXTENT / 64 / I::CLUSTER;
+#pragma unroll
+            for (int i = 0; i < SHARE; ++i) {
+                const int panel = int(rank) * SHARE + i;
+                load_share(stage + panel * S::DEPTH * ROW_BYTES, map, barrier, tile.col + 64 * panel, k, product);
+            }
+        }
+    }
+
+    template <class Tiles>
+    __device__ __forceinline__ static void run(const TensorMap& map_a, const TensorMap& map_b, typename S::Ring_ ring, Tiles tiles,
+                                               u32 shared, int blocks, u32 rank) {
+        while (tiles.more()) {
+            const TilePlace tile = tiles.take(rank);
+#pragma unroll 1
+            for (int block = 0; block < blocks; ++block) {
+                ring.wait_empty();
+                const u32 barrier = ring.full_barrier();
+                barrier_expect(barrier, S::BYTES);
+                load_a(shared + S::A_FIRST + ring.stage * S::A_BYTES, map_a, barrier, tile, block * S::DEPTH);
+                load_b(shared + S::B_FIRST + ring.stage * S::B_BYTES, map_b, barrier, tile, block * S::DEPTH, rank);
+                ring.advance();
+            }
+        }
+    }
+};

@@ -1,0 +1,10 @@
+// A block's warpgroups: one producer, which needs few registers, and consumers, which need many.
+
+template <int REGISTERS> __device__ __forceinline__ void give_registers() {
+    if constexpr (REGISTERS > 0) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+}
+template <int REGISTERS> __device__ __forceinline__ void take_registers() {
+    if constexpr (REGISTERS > 0) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+}
+// The same in all lanes; the shuffle tells the compiler so, else each descriptor costs a chain of R2UR.
+__device__ __forceinline__ int warpgroup_index() { return __shfl_sync(0xFFFFFFFFu, int(threadIdx.x) / 128, 0); }
