@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DTYPES",
     "ArrayView",
+    "Workspace",
     "acquire",
     "current_stream",
     "deliver",
@@ -257,14 +257,33 @@ def release(stream: int, out: ArrayView) -> None:
         device.order_after(out.stream, stream, out.ordinal)
 
 
-@contextmanager
-def workspace(given: ArrayView | None, needed: int, ordinal: int, stream: int) -> Iterator[int]:
-    """The address of memory for packed operands, until what the block queues on ``stream`` has run.
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Device memory for packed operands, the caller's or ours.
+
+    Attributes
+    ----------
+    pointer : int
+    memory : Buffer or None
+        None when the caller brought it.
+    """
+
+    pointer: int
+    memory: device.Buffer | None = None
+
+    def done(self, stream: int) -> None:
+        """Say that everything that uses it is queued on ``stream``; else freeing waits for the device."""
+        if self.memory is not None:
+            self.memory.done(stream)
+
+
+def workspace(given: ArrayView | None, needed: int, ordinal: int, stream: int) -> Workspace:
+    """The memory for packed operands: the caller's, checked, else new memory in the order of ``stream``.
 
     Parameters
     ----------
     given : ArrayView or None
-        The caller's ``workspace=``; without it, memory is allocated and freed in the order of ``stream``.
+        The caller's ``workspace=``.
     needed : int
         Bytes.
 
@@ -279,14 +298,10 @@ def workspace(given: ArrayView | None, needed: int, ordinal: int, stream: int) -
         the stream captures a CUDA graph.
     """
     if given is not None:
-        yield _checked_workspace(given, needed, ordinal)
-        return
+        return Workspace(_checked_workspace(given, needed, ordinal))
     device.refuse_capture(stream, ordinal, f"operands must be packed: pass workspace= of {needed} uint8")
     memory = device.allocate(needed, ordinal, stream)
-    try:
-        yield memory.pointer
-    finally:
-        memory.free(stream)
+    return Workspace(memory.pointer, memory)
 
 
 def _checked_workspace(given: ArrayView, needed: int, ordinal: int) -> int:

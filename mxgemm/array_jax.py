@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -57,7 +57,7 @@ def view(x: Any, name: str, *, writable: bool) -> ArrayView:
         )
     if _place(x).platform == "cpu":
         return array_host.host_view("jax", x, np.asarray(x), name, writable=False)
-    return from_dlpack("jax", x, name, writable=False)
+    return replace(from_dlpack("jax", x, name, writable=False), readonly=True)
 
 
 def _place(owner: Any) -> Any:

@@ -21,7 +21,7 @@ from mxgemm.outcome import GemmResult
 from mxgemm.plan import Plan, named
 from mxgemm.plan import plan as make_plan
 from mxgemm.policy import default_policy
-from mxgemm.problem import check_dtypes
+from mxgemm.problem import check_dtypes, without_vanishing_terms
 from mxgemm.road import begin, finish
 from mxgemm.verify import CheckResult
 
@@ -242,6 +242,6 @@ def check(
     else:
         config = named(call.problem, call.capabilities, precision)
         check_dtypes(call.problem, config)
-    problem = call.problem
+    problem = without_vanishing_terms(call.problem, config.accumulator)
     full = array.to_host(found).reshape((*problem.batch, problem.m, problem.n))
     return verification.check_result(full, problem, config, call.capabilities.arch, host_operands(call))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -57,7 +58,7 @@ def upload(call: Call, ordinal: int, stream: int) -> Call:
     """Copy host arrays to new device memory; ``out`` stays on the host and is written last."""
     if call.a.host is None:
         return call
-    copies = {name: array.upload(view, ordinal, stream) for name, view in call.inputs()}
+    copies: dict[str, Any] = {name: array.upload(view, ordinal, stream) for name, view in call.inputs()}
     return replace(call, **copies)
 
 
@@ -169,18 +170,22 @@ def run_device(
     ordinal = out.ordinal
     kernels = kernels_of(lowering, ordinal, stream)
     array.acquire(stream, [view for _, view in pointers_of(call, out)])
-    memory = None
-    if lowering.workspace_bytes:
-        memory = array.workspace(workspace, lowering.workspace_bytes, ordinal, stream)
     flags = _Flags(ordinal, stream, wanted=observe) if lowering.instance.has_flags else None
     pointers = {name: view.pointer for name, view in pointers_of(call, out)}
-    for launch in lowering.launches(
-        pointers, workspace=memory.pointer if memory else 0, flags=flags.pointer if flags else 0
-    ):
-        kernel = kernels[launch.instance.entry]
-        device.launch(kernel, launch.grid, (launch.instance.threads,), stream, launch.arguments)
+    with _workspace(lowering, workspace, ordinal, stream) as memory:
+        for launch in lowering.launches(pointers, workspace=memory, flags=flags.pointer if flags else 0):
+            kernel = kernels[launch.instance.entry]
+            device.launch(kernel, launch.grid, (launch.instance.threads,), stream, launch.arguments)
     array.release(stream, out)
     return DeviceRun(out, stream, flags.read if flags else tuple)
+
+
+def _workspace(
+    lowering: Lowering, given: ArrayView | None, ordinal: int, stream: int
+) -> AbstractContextManager[int]:
+    if not lowering.workspace_bytes:
+        return nullcontext(0)
+    return array.workspace(given, lowering.workspace_bytes, ordinal, stream)
 
 
 class _Flags:
@@ -196,7 +201,7 @@ class _Flags:
         """The names of the bits that are set; waits for the stream."""
         if self._memory is None:
             raise UnsupportedError(
-                "flags were not recorded: the product was captured into a CUDA graph, or ran without an Outcome"
+                "flags were not recorded: the product was captured into a CUDA graph or ran without Outcome"
             )
         word = device.copy_to_host(self._memory.pointer, _FLAG_BYTES, self._ordinal, self._stream)
         bits = int(word.view("uint32")[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,15 @@ from mxgemm import array
 from mxgemm.errors import DTypeError, ShapeError, UnsupportedError
 
 jax: Any = pytest.importorskip("jax")
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu() -> Iterator[None]:
+    """JAX would take a GPU where there is one."""
+    with jax.default_device(jax.devices("cpu")[0]):
+        yield
+
+
 EVERY_TYPE = [name for name in array.DTYPES if name not in ("int64", "uint64", "float64")]
 
 

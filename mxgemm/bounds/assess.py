@@ -87,10 +87,14 @@ def _product(subject: Subject, tile: Tile) -> ProductEstimate | None:
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """One addend of S', with the same in IEEE arithmetic on NaN and Inf."""
+    """One addend of S', and its class: the NaN or Inf that it is, 0 where it is finite."""
 
     quantity: Quantity
     plain: Float64
+
+
+def _class_of(x: Float64) -> Float64:
+    return np.where(np.isfinite(x), 0.0, x)
 
 
 def _terms(subject: Subject, tile: Tile, product: ProductEstimate | None) -> list[_Term]:
@@ -101,18 +105,19 @@ def _terms(subject: Subject, tile: Tile, product: ProductEstimate | None) -> lis
     addend = tile.of_d(operands.c)
     if problem.reads_c and addend is not None:
         values, beta = rounded_array(addend, kind), np.float64(rounded_scalar(problem.beta, kind))
-        found.append(_Term(scaled(Quantity.given(values), beta, roundings), values * beta))
+        quantity = scaled(Quantity.given(values), beta, roundings)
+        found.append(_Term(quantity, _class_of(values) * np.sign(beta)))
     bias = tile.of_d(operands.bias)
     if bias is not None:
         values = rounded_array(bias, kind)
-        found.append(_Term(Quantity.given(values), values))
+        found.append(_Term(Quantity.given(values), _class_of(values)))
     return found
 
 
 def _product_term(subject: Subject, tile: Tile, product: ProductEstimate) -> _Term:
     problem, kind = subject.problem, subject.kind
     quantity = Quantity(product.high, product.low, product.radius, product.error, product.reach)
-    plain = product.high if product.special is None else product.special + product.high
+    plain = np.zeros_like(product.high) if product.special is None else product.special
     alpha = [np.asarray(rounded_scalar(problem.alpha, kind))] if problem.alpha != 1 else []
     scales = (tile.of_d(x) for x in (subject.operands.scale_rows, subject.operands.scale_cols))
     factors = [*alpha, *(rounded_array(x, kind) for x in scales if x is not None)]
@@ -122,7 +127,7 @@ def _product_term(subject: Subject, tile: Tile, product: ProductEstimate) -> _Te
         quantity = scaled(quantity, finite, Roundings.of(kind))
         quantity = replace(quantity, reach=np.where(np.isinf(factor), np.inf, quantity.reach))
         unusable = np.isinf(factor) & np.isfinite(plain)
-        plain = np.where(unusable, np.inf, plain * factor)
+        plain = np.where(unusable, np.inf, plain * np.sign(factor))
     return _Term(quantity, plain)
 
 
@@ -178,7 +183,10 @@ def _converted(subject: Subject, x: Quantity, expected: Float64, overflowed: Mas
     form = FORMATS[dtype]
     if dtype == subject.kind:
         return Assessment(x.high, x.low, x.radius, x.error, expected, np.inf, x.error, overflowed)
-    made = upward(form.roundoff) * (x.size + x.error) + upward(form.half_subnormal)
+    size = x.size + x.error
+    if form.saturates:
+        size = np.minimum(size, float(form.largest))
+    made = upward(form.roundoff) * size + upward(form.half_subnormal)
     # An entry that nothing has reached is 0, and stays it.
     made = np.where((x.reach > 0) | (x.high != 0), made, 0.0)
     bound = (x.error + made) * GUARD

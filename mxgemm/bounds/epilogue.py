@@ -12,7 +12,7 @@ import numpy as np
 from mxgemm.bounds.doubled import Float64, two_product, two_sum
 from mxgemm.bounds.factors import upward
 from mxgemm.bounds.formats import FORMATS
-from mxgemm.bounds.magnitudes import GUARD
+from mxgemm.bounds.magnitudes import GUARD, LEAST
 
 __all__ = ["Quantity", "Roundings", "added", "scaled"]
 
@@ -80,7 +80,7 @@ def scaled(x: Quantity, factor: Float64 | np.float64, roundings: Roundings) -> Q
     carried = x.error * size
     rounds = nonzero & (size != 1)
     made = roundings.u * (np.abs(high) * GUARD + radius + carried) + roundings.h
-    error = (carried + np.where(rounds, made, 0.0)) * GUARD
+    error = (carried + np.where(rounds, made + LEAST, 0.0)) * GUARD
     reach = np.maximum(x.reach, x.reach * size * (1 + 2 * roundings.u) + np.where(rounds, roundings.h, 0.0))
     return Quantity(high, low, radius, error, reach)
 
@@ -92,6 +92,7 @@ def added(x: Quantity, y: Quantity, roundings: Roundings) -> Quantity:
     low = np.where(np.isfinite(low), low, 0.0)
     radius = (x.radius + y.radius + 2.0**-102 * (np.abs(x.high) + np.abs(y.high))) * GUARD
     carried = x.error + y.error
-    error = (carried + roundings.u * (np.abs(high) * GUARD + radius + carried)) * GUARD
+    made = roundings.u * (np.abs(high) * GUARD + radius + carried)
     reach = (x.reach + y.reach) * (1 + 2 * roundings.u)
+    error = np.where(reach > 0, (carried + made) * GUARD + LEAST, 0.0)
     return Quantity(high, low, radius, error, reach)

@@ -9,12 +9,24 @@ from numpy.typing import NDArray
 
 from mxgemm.bounds.doubled import Float64
 
-__all__ = ["GUARD", "Exponents", "Scaled", "exponents", "in_safe_range", "safely_scaled", "upward_product"]
+__all__ = [
+    "GUARD",
+    "LEAST",
+    "Exponents",
+    "Scaled",
+    "exponents",
+    "in_safe_range",
+    "safely_scaled",
+    "upward_product",
+]
 
 Exponents = NDArray[np.int32]
 
 GUARD = 1.0 + 2.0**-46
 """Covers the roundings of up to 64 float64 operations on magnitudes (64·2^-53 < 2^-46)."""
+
+LEAST = 2.0**-1070
+"""Added to a sum of magnitudes that is not zero: covers operations that round into float64's subnormals."""
 
 _SAFE = 2.0**400
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mxgemm.bounds.doubled import Float64, dot2
 from mxgemm.bounds.factors import Factors, factors, split_of, upward
-from mxgemm.bounds.magnitudes import GUARD, in_safe_range, safely_scaled, upward_product
+from mxgemm.bounds.magnitudes import GUARD, LEAST, in_safe_range, safely_scaled, upward_product
 from mxgemm.bounds.nonfinite import decided, rounded_class
 from mxgemm.bounds.operands import Side, side
 from mxgemm.configs import Configuration, unit_arithmetic
@@ -115,7 +115,7 @@ def _error(
     error += np.where(total > 0, upward(found.absolute), 0.0)
     if left.lost is not None or right.lost is not None:
         error += _absolute_operand_error(configuration, left, right)
-    return error * GUARD
+    return np.where(total > 0, error * GUARD + LEAST, 0.0)
 
 
 def _absolute_operand_error(configuration: Configuration, left: Side, right: Side) -> Float64:

@@ -7,7 +7,7 @@ from mxgemm.device.compiler import CompiledCubin, CompileOptions, Resources, com
 from mxgemm.device.driver import DriverError, available, check_process, count, on_device, ordinal_of
 from mxgemm.device.kernel import CompiledKernel, compiled, cubin, is_compiled
 from mxgemm.device.launcher import BoundLaunch, Launcher, launch
-from mxgemm.device.memory import Buffer, allocate, copy_to_device, copy_to_host
+from mxgemm.device.memory import Buffer, allocate, allocate_zeroed, copy_to_device, copy_to_host
 from mxgemm.device.properties import capabilities, compile_arch
 from mxgemm.device.streams import (
     LEGACY,
@@ -31,6 +31,7 @@ __all__ = [
     "Launcher",
     "Resources",
     "allocate",
+    "allocate_zeroed",
     "available",
     "capabilities",
     "check_process",

@@ -159,7 +159,7 @@ def count() -> int:
     return int(call("cuDeviceGetCount"))
 
 
-_primary_lock = threading.Lock()
+_primary_lock = threading.RLock()  # a finalizer may run while its own thread is inside
 _primary: dict[int, Any] = {}
 
 

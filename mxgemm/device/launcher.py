@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from mxgemm.device import driver, streams
@@ -119,16 +119,7 @@ class BoundLaunch:
         ``long long`` and ``double`` parameters.
     """
 
-    __slots__ = (
-        "_dimensions",
-        "_frames",
-        "_handle",
-        "_launch",
-        "_parameters",
-        "_pointers",
-        "_several",
-        "kernel",
-    )
+    __slots__ = ("_frames", "_launch", "_parameters", "_pointers", "_several", "_success", "kernel")
 
     def __init__(
         self,
@@ -139,15 +130,10 @@ class BoundLaunch:
         constants: tuple[int | float, ...],
     ) -> None:
         self.kernel, self._pointers = kernel, pointers
-        self._dimensions = (
-            *grid,
-            *(1,) * (3 - len(grid)),
-            *block,
-            *(1,) * (3 - len(block)),
-            kernel.shared_bytes,
-        )
-        self._handle = driver.handle("CUfunction", int(kernel.handle.handle))
-        self._launch = driver.function("cuLaunchKernel")
+        handle = driver.handle("CUfunction", int(kernel.handle.handle))
+        dimensions = (*grid, *(1,) * (3 - len(grid)), *block, *(1,) * (3 - len(block)))
+        self._launch = partial(driver.function("cuLaunchKernel"), handle, *dimensions, kernel.shared_bytes)
+        self._success = driver.constant("CUresult", "CUDA_SUCCESS")
         self._several = driver.count() > 1
         codes = "".join("d" if isinstance(value, float) else "q" for value in constants)
         self._parameters = struct.pack(f"={pointers}q{codes}", *(0,) * pointers, *constants)
@@ -180,15 +166,15 @@ class BoundLaunch:
         except IndexError:
             frame = _Frame(self._parameters)
         frame.values[: self._pointers] = pointers  # type: ignore[call-overload]  # ctypes takes any sequence
-        (status,) = self._launch(self._handle, *self._dimensions, streams.raw(stream), frame.address, 0)
+        (status,) = self._launch(streams.raw(stream), frame.address, 0)
         frames.append(frame)
-        if int(status):
+        if status is not self._success:
             self._refused(status, stream, pointers)
 
     def _refused(self, status: Any, stream: int, pointers: tuple[int, ...]) -> None:
         # With one device, only a thread that never used CUDA lacks a context; nothing was queued.
         if status.name != "CUDA_ERROR_INVALID_CONTEXT" or driver.is_current(self.kernel.ordinal):
-            raise driver.DriverError(f"to launch {self.kernel.entry} as {self._dimensions}", status.name)
+            raise driver.DriverError(f"to launch {self.kernel.entry} as {self._launch.args[1:]}", status.name)
         with driver.on_device(self.kernel.ordinal):
             self(stream, *pointers)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,23 +14,30 @@ import numpy as np
 from mxgemm.device import driver, streams
 from mxgemm.errors import MxgemmError
 
-__all__ = ["Buffer", "allocate", "copy_to_device", "copy_to_host"]
+__all__ = ["Buffer", "allocate", "allocate_zeroed", "copy_to_device", "copy_to_host"]
 
 
-@dataclass(slots=True)
+# Memory whose last use nobody told waits in a list for one wait for the device, at an allocation.
+_PENDING_COUNT, _PENDING_BYTES = 64, 256 << 20
+
+
+@dataclass(slots=True, eq=False)
 class _Fate:
     """What a finalizer needs: the memory, and the event after which nothing uses it."""
 
     pointer: int
+    nbytes: int
     ordinal: int
     event: Any = None
 
 
 class Buffer:
-    """Device memory, freed by :meth:`free`, else when nothing refers to it any more.
+    """Device memory, freed when nothing refers to it any more.
 
     The stream of its last use may be destroyed before that, and a destroyed stream must not be named to
-    the driver.  So the owner says :meth:`done` while the stream lives, and a stream of ours frees it.
+    the driver.  So the owner says :meth:`done` while the stream lives, and a stream of ours frees it behind
+    an event.  Memory that nobody said so of is freed by a later allocation, which then waits for the device:
+    a finalizer must not, since it runs at any time and waiting breaks a CUDA graph that is being captured.
 
     Attributes
     ----------
@@ -38,9 +46,8 @@ class Buffer:
 
     def __init__(self, pointer: int, nbytes: int, ordinal: int) -> None:
         self.pointer, self.nbytes = pointer, nbytes
-        self._fate = _Fate(pointer, ordinal)
-        self._finalizer = weakref.finalize(self, _free, self._fate)
-        self._finalizer.atexit = False  # the driver frees everything when the process ends
+        self._fate = _Fate(pointer, nbytes, ordinal)
+        weakref.finalize(self, _end, self._fate).atexit = False  # the process's end frees everything
 
     def done(self, stream: int) -> None:
         """Say that everything that uses the memory is queued on ``stream``."""
@@ -50,18 +57,41 @@ class Buffer:
                 fate.event = driver.call("cuEventCreate", streams.no_timing())
             driver.call("cuEventRecord", fate.event, driver.handle("CUstream", stream))
 
-    def free(self, stream: int) -> None:
-        """Free the memory after what is queued on ``stream`` now."""
-        self._finalizer.detach()
-        with driver.on_device(self._fate.ordinal):
-            driver.call(
-                "cuMemFreeAsync",
-                driver.handle("CUdeviceptr", self.pointer),
-                driver.handle("CUstream", stream),
-            )
+
+class _Pending:
+    """Memory of unknown last use."""
+
+    def __init__(self) -> None:
+        self._fates: list[
+            _Fate
+        ] = []  # list.append is atomic: a finalizer may interrupt any code of its thread
+
+    def add(self, fate: _Fate) -> None:
+        """Keep for later."""
+        self._fates.append(fate)
+
+    def drain(self, ordinal: int, *, now: bool = False) -> bool:
+        """Wait for the device and free, when it is worth a wait or ``now``; whether anything was freed."""
+        fates = [fate for fate in list(self._fates) if fate.ordinal == ordinal]
+        few = len(fates) < _PENDING_COUNT and sum(fate.nbytes for fate in fates) < _PENDING_BYTES
+        if not fates or (few and not now):
+            return False
+        driver.call("cuCtxSynchronize")
+        freed = [fate for fate in fates if self._take(fate)]
+        for fate in freed:
+            driver.call("cuMemFreeAsync", driver.handle("CUdeviceptr", fate.pointer), _own_stream(ordinal))
+        return bool(freed)
+
+    def _take(self, fate: _Fate) -> bool:
+        """Remove; False when another thread was faster."""
+        with suppress(ValueError):
+            self._fates.remove(fate)
+            return True
+        return False
 
 
-_lock = threading.Lock()
+_pending = _Pending()
+_lock = threading.RLock()  # a finalizer may run while its own thread is inside
 _streams: dict[int, Any] = {}
 
 
@@ -74,15 +104,26 @@ def _own_stream(ordinal: int) -> Any:
         return _streams[ordinal]
 
 
-def _free(fate: _Fate) -> None:
+@contextmanager
+def _beside_captures() -> Iterator[None]:
+    """Let this thread free memory while some stream, which it does not touch, captures a CUDA graph."""
+    mode = driver.constant("CUstreamCaptureMode", "CU_STREAM_CAPTURE_MODE_RELAXED")
+    before = driver.call("cuThreadExchangeStreamCaptureMode", mode)
+    try:
+        yield
+    finally:
+        driver.call("cuThreadExchangeStreamCaptureMode", before)
+
+
+def _end(fate: _Fate) -> None:
+    if fate.event is None:
+        _pending.add(fate)
+        return
     # A finalizer has nobody to report to: after a fork or an error of the device the memory stays.
-    with suppress(MxgemmError), driver.on_device(fate.ordinal):
+    with suppress(MxgemmError), driver.on_device(fate.ordinal), _beside_captures():
         stream = _own_stream(fate.ordinal)
-        if fate.event is None:
-            driver.call("cuCtxSynchronize")
-        else:
-            driver.call("cuStreamWaitEvent", stream, fate.event, 0)
-            driver.call("cuEventDestroy", fate.event)
+        driver.call("cuStreamWaitEvent", stream, fate.event, 0)
+        driver.call("cuEventDestroy", fate.event)
         driver.call("cuMemFreeAsync", driver.handle("CUdeviceptr", fate.pointer), stream)
 
 
@@ -98,8 +139,27 @@ def allocate(nbytes: int, ordinal: int, stream: int) -> Buffer:
     """
     streams.refuse_capture(stream, ordinal, f"{nbytes} bytes would be allocated; pass out= and workspace=")
     with driver.on_device(ordinal):
-        pointer = driver.call("cuMemAllocAsync", max(nbytes, 1), driver.handle("CUstream", stream))
-    return Buffer(int(pointer), nbytes, ordinal)
+        _pending.drain(ordinal)
+        try:
+            pointer = _allocate(nbytes, stream)
+        except driver.DriverError:
+            if not _pending.drain(ordinal, now=True):
+                raise
+            pointer = _allocate(nbytes, stream)
+    return Buffer(pointer, nbytes, ordinal)
+
+
+def _allocate(nbytes: int, stream: int) -> int:
+    return int(driver.call("cuMemAllocAsync", max(nbytes, 1), driver.handle("CUstream", stream)))
+
+
+def allocate_zeroed(nbytes: int, ordinal: int, stream: int) -> Buffer:
+    """As :func:`allocate`, filled with zeros in the order of ``stream``."""
+    buffer = allocate(nbytes, ordinal, stream)
+    with driver.on_device(ordinal):
+        target = driver.handle("CUdeviceptr", buffer.pointer)
+        driver.call("cuMemsetD8Async", target, 0, max(nbytes, 1), driver.handle("CUstream", stream))
+    return buffer
 
 
 def copy_to_host(pointer: int, nbytes: int, ordinal: int, stream: int) -> np.ndarray[Any, np.dtype[np.uint8]]:

@@ -9,7 +9,8 @@ from mxgemm.kernels.instance import EpilogueClass, KernelInstance
 from mxgemm.kernels.lowering import ALIGNED, Launch, Lowering, lower, select
 from mxgemm.kernels.operands import OperandClass
 from mxgemm.kernels.packing import PackInstance
-from mxgemm.kernels.table import KERNELS, Family, ProductClass
+from mxgemm.kernels.product import ProductClass
+from mxgemm.kernels.table import KERNELS, Family
 
 __all__ = [
     "ALIGNED",

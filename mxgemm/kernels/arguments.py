@@ -20,7 +20,9 @@ def pointer_names(instance: KernelInstance) -> tuple[str, ...]:
     return tuple(name for _, name in instance.parameters if name in _POINTERS)
 
 
-def constant_arguments(instance: KernelInstance, p: GemmProblem, c_is_contiguous: bool) -> tuple[int | float, ...]:
+def constant_arguments(
+    instance: KernelInstance, p: GemmProblem, c_is_contiguous: bool
+) -> tuple[int | float, ...]:
     """What follows the pointers: fixed for a problem in canonical form.
 
     Parameters

@@ -8,6 +8,7 @@ are merged; axes of one entry vanish.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from mxgemm.problem import GemmProblem, Matrix
 
@@ -46,7 +47,7 @@ def _transpose(p: GemmProblem) -> GemmProblem:
     spec = replace(
         p.epilogue, has_scale_rows=p.epilogue.has_scale_cols, has_scale_cols=p.epilogue.has_scale_rows
     )
-    arrays = {name: _flip(getattr(p, _TRANSPOSED.get(name, name))) for name in _ARRAYS}
+    arrays: dict[str, Any] = {name: _flip(getattr(p, _TRANSPOSED.get(name, name))) for name in _ARRAYS}
     return replace(p, m=p.n, n=p.m, epilogue=spec, **arrays)
 
 
@@ -67,7 +68,7 @@ def _merged_axes(p: GemmProblem) -> list[tuple[int, list[int]]]:
         strides = [x.batch_strides[axis] if x.batch_strides else 0 for x in arrays]
         if extent == 1:
             continue
-        if merged and all(outer == inner * extent for outer, inner in zip(merged[-1][1], strides, strict=True)):
+        if merged and all(out == step * extent for out, step in zip(merged[-1][1], strides, strict=True)):
             merged[-1] = (merged[-1][0] * extent, strides)
         else:
             merged.append((extent, strides))
@@ -81,7 +82,7 @@ def canonical(p: GemmProblem) -> Canonical:
         p = _transpose(p)
     axes = _merged_axes(p)
     names = [name for name in _ARRAYS if getattr(p, name) is not None]
-    arrays = {
+    arrays: dict[str, Any] = {
         name: replace(getattr(p, name), batch_strides=tuple(strides[i] for _, strides in axes))
         for i, name in enumerate(names)
     }

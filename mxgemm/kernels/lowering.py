@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
+from typing import Any
 
 from mxgemm.configs import Configuration
 from mxgemm.errors import UnsupportedError, one_of
@@ -15,9 +16,16 @@ from mxgemm.kernels.arguments import constant_arguments, pointer_names
 from mxgemm.kernels.canonical import Canonical, canonical
 from mxgemm.kernels.instance import MAX_BATCH_AXES, EpilogueClass, KernelInstance
 from mxgemm.kernels.names import SIZES
-from mxgemm.kernels.operands import LARGEST_ALIGNMENT, OperandClass, alignment_class, layout_of, shared_alignment
+from mxgemm.kernels.operands import (
+    LARGEST_ALIGNMENT,
+    OperandClass,
+    alignment_class,
+    layout_of,
+    shared_alignment,
+)
 from mxgemm.kernels.packing import Packing, PackInstance, packing_of
-from mxgemm.kernels.table import KERNELS, Family, ProductClass
+from mxgemm.kernels.product import ProductClass
+from mxgemm.kernels.table import KERNELS, Family
 from mxgemm.problem import GemmProblem, Matrix
 from mxgemm.units.run import result_accumulator
 
@@ -50,7 +58,7 @@ class Lowering:
     packings : tuple of Packing
         Copies that run first.
     alignment : mapping of str to int
-        Pointer alignments, by the caller's names, that the instance relies on.
+        Pointer alignments that the instance relies on, by the canonical problem's names.
     """
 
     form: Canonical
@@ -70,9 +78,9 @@ class Lowering:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What is packed, in words and in the caller's names."""
+        """What is packed, in words and by the caller's names."""
         return tuple(
-            f"{self.form.caller_name(p.name).upper()} has no unit stride in either axis: {p.bytes} bytes are packed"
+            f"{self.form.caller_name(p.name)} is packed into workspace first ({p.bytes} bytes)"
             for p in self.packings
         )
 
@@ -83,17 +91,17 @@ class Lowering:
 
     @cached_property
     def _constants(self) -> tuple[int | float, ...]:
-        contiguous = _c_is_contiguous(self._inner, self.instance.epilogue, self._pointer_alignment("c"))
+        c = self._inner.c
+        contiguous = c is not None and _vector_fits(c, self.instance.epilogue.vector, self.alignment["c"])
         return constant_arguments(self.instance, self._inner, contiguous)
-
-    def _pointer_alignment(self, name: str) -> int:
-        return self.alignment.get(self.form.caller_name(name), LARGEST_ALIGNMENT)
 
     @cached_property
     def _grid(self) -> tuple[int, int, int]:
         return self.instance.grid(self._inner)
 
-    def launches(self, pointers: Mapping[str, int], *, workspace: int = 0, flags: int = 0) -> Iterator[Launch]:
+    def launches(
+        self, pointers: Mapping[str, int], *, workspace: int = 0, flags: int = 0
+    ) -> Iterator[Launch]:
         """The launches in order; none when D has no entries.
 
         Parameters
@@ -104,12 +112,21 @@ class Lowering:
             Address of ``workspace_bytes`` bytes, aligned to 256.
         flags : int
             Address of a 4-byte word that the kernel sets bits in; needed when ``instance.has_flags``.
+
+        Raises
+        ------
+        UnsupportedError
+            When the kernel needs a word for flags and there is none.
         """
         if self.form.problem.is_empty:
             return
+        if self.instance.has_flags and not flags:
+            raise UnsupportedError(
+                f"{self.instance} reports overflow: flags= must name a 4-byte word on the device"
+            )
         named = {name: pointers.get(self.form.caller_name(name), 0) for name in _ARRAYS}
         for p in self.packings:
-            if self.form.problem.reads_operands:
+            if self.form.problem.reads_operands or p.name not in ("a", "b"):
                 yield Launch(p.instance, p.grid(), p.arguments(named[p.name], workspace))
             named[p.name] = workspace + p.offset
         named["flags"] = flags
@@ -119,13 +136,14 @@ class Lowering:
             yield Launch(self.instance, self._grid, addresses + self._constants)
 
 
-_ARRAYS = ("a", "b", "c", "d", "bias", "scale_rows", "scale_cols")
+_INPUTS = ("a", "b", "c", "bias", "scale_rows", "scale_cols")
+_ARRAYS = (*_INPUTS, "d")
 
 
 def _last_axes(p: GemmProblem, count: int) -> GemmProblem:
     if len(p.batch) <= count:
         return p
-    cut = {
+    cut: dict[str, Any] = {
         name: replace(x, batch_strides=x.batch_strides[-count:])
         for name in _ARRAYS
         if (x := getattr(p, name)) is not None
@@ -139,7 +157,8 @@ def _outer_offsets(p: GemmProblem) -> Iterator[dict[str, int]]:
     arrays: list[tuple[str, Matrix]] = [(n, x) for n in _ARRAYS if (x := getattr(p, n)) is not None]
     for index in itertools.product(*(range(extent) for extent in outer)):
         yield {
-            name: SIZES[x.dtype] * sum(i * s for i, s in zip(index, x.batch_strides, strict=False)) for name, x in arrays
+            name: SIZES[x.dtype] * sum(i * s for i, s in zip(index, x.batch_strides, strict=False))
+            for name, x in arrays
         }
 
 
@@ -152,15 +171,12 @@ def _vector_fits(x: Matrix, vector: int, pointer_alignment: int) -> bool:
     return piece <= LARGEST_ALIGNMENT and shared_alignment(pointer_alignment, x.dtype, strides) % piece == 0
 
 
-def _c_is_contiguous(p: GemmProblem, epilogue: EpilogueClass, pointer_alignment: int) -> bool:
-    return p.c is not None and _vector_fits(p.c, epilogue.vector, pointer_alignment)
-
-
 def _epilogue_class(p: GemmProblem, accumulator: str, d_alignment: int) -> EpilogueClass:
     wide = LARGEST_ALIGNMENT // max(4, SIZES[accumulator], SIZES[p.d.dtype])
     vector = wide if _vector_fits(p.d, wide, d_alignment) else 1
-    arrays = (x.dtype if x is not None else None for x in (p.bias, p.scale_rows, p.scale_cols))
-    return EpilogueClass(p.epilogue.activation, p.d.dtype, p.c.dtype if p.c else p.d.dtype, *arrays, vector)
+    bias, rows, cols = (x.dtype if x else None for x in (p.bias, p.scale_rows, p.scale_cols))
+    c = p.c.dtype if p.c else p.d.dtype
+    return EpilogueClass(p.epilogue.activation, p.d.dtype, c, bias, rows, cols, vector)
 
 
 def _operand_class(
@@ -177,17 +193,22 @@ def _operand_class(
     return OperandClass(x.dtype, found[0], alignment_class(alignment, x.dtype, rounded))
 
 
-def _pack(form: Canonical) -> tuple[Canonical, tuple[Packing, ...]]:
+def _pack(form: Canonical, copied: Collection[str], family: Family) -> tuple[Canonical, tuple[Packing, ...]]:
+    """Replace what has to be copied first, named by the caller's names or for want of a unit stride."""
     packings: list[Packing] = []
     problem, offset = form.problem, 0
-    for name in ("a", "b"):
-        x: Matrix = getattr(problem, name)
-        if layout_of(x, name == "a") is not None:
+    for name in _INPUTS:
+        x: Matrix | None = getattr(problem, name)
+        if x is None:
+            continue
+        strided = name in ("a", "b") and family.needs_unit_stride and layout_of(x, name == "a") is None
+        if not strided and form.caller_name(name) not in copied:
             continue
         made = packing_of(name, x, problem.batch, offset)
         offset += -(-made.bytes // _WORKSPACE_ALIGNMENT) * _WORKSPACE_ALIGNMENT
         packings.append(made)
-        problem = replace(problem, **{name: made.packed})
+        packed: dict[str, Any] = {name: made.packed}
+        problem = replace(problem, **packed)
     return replace(form, problem=problem), tuple(packings)
 
 
@@ -196,7 +217,8 @@ def _family(configuration: Configuration, arch: str, accumulator: str) -> Family
         if family.admits(configuration, arch, accumulator):
             return family
     raise UnsupportedError(
-        f"{configuration.name} has no kernel on {arch}; kernel families are {one_of([f.name for f in KERNELS])}"
+        f"{configuration.name} has no kernel on {arch}; "
+        f"kernel families are {one_of([family.name for family in KERNELS])}"
     )
 
 
@@ -221,7 +243,8 @@ def _check_alignment(problem: GemmProblem, alignment: Mapping[str, int]) -> None
         x: Matrix | None = getattr(problem, name)
         if x is not None and known < SIZES[x.dtype]:
             raise UnsupportedError(
-                f"the pointer of {name} is aligned to {known} bytes; {x.dtype} needs {SIZES[x.dtype]}: copy it first"
+                f"the pointer of {name} is aligned to {known} bytes; "
+                f"{x.dtype} needs {SIZES[x.dtype]}: copy it first"
             )
 
 
@@ -232,6 +255,7 @@ def lower(
     *,
     alignment: Mapping[str, int] = ALIGNED,
     multiprocessors: int = 132,
+    copied: Collection[str] = (),
 ) -> Lowering:
     """Choose what runs for a problem on an architecture; nothing is compiled or launched.
 
@@ -246,6 +270,8 @@ def lower(
         Bytes that each pointer is aligned to, by the caller's names; 16 where not named.
     multiprocessors : int
         Of the device; it moves only the choice of tile.
+    copied : collection of str
+        Inputs, by the caller's names, that are copied into workspace before D is written.
 
     Raises
     ------
@@ -257,24 +283,22 @@ def lower(
     accumulator = result_accumulator(problem, configuration)
     family = _family(configuration, arch, accumulator)
     form = canonical(problem)
-    packings: tuple[Packing, ...] = ()
-    if family.needs_unit_stride:
-        form, packings = _pack(form)
-    p = form.problem
+    form, packings = _pack(form, copied, family)
     packed = {made.name for made in packings}
-
-    def operand(name: str, x: Matrix) -> OperandClass:
-        known = LARGEST_ALIGNMENT if name in packed else alignment.get(form.caller_name(name), LARGEST_ALIGNMENT)
-        rounded = configuration.rounds_to in ("f16", "bf16")
-        return _operand_class(x, name == "a", known, rounded, not family.needs_unit_stride)
-
-    wanted = ProductClass(
-        configuration, arch, accumulator, operand("a", p.a), operand("b", p.b),
-        _epilogue_class(p, accumulator, alignment.get("d", LARGEST_ALIGNMENT)),
-        min(len(p.batch), MAX_BATCH_AXES), p.k,
-    )  # fmt: skip
-    instance = _cheapest(list(family.instances(wanted)), p, multiprocessors)
-    return Lowering(form, instance, packings, dict(alignment))
+    known = {
+        name: LARGEST_ALIGNMENT
+        if name in packed
+        else alignment.get(form.caller_name(name), LARGEST_ALIGNMENT)
+        for name in _ARRAYS
+    }
+    p = form.problem
+    rounded = configuration.rounds_to in ("f16", "bf16")
+    a = _operand_class(p.a, True, known["a"], rounded, not family.needs_unit_stride)
+    b = _operand_class(p.b, False, known["b"], rounded, not family.needs_unit_stride)
+    epilogue = _epilogue_class(p, accumulator, known["d"])
+    axes = min(len(p.batch), MAX_BATCH_AXES)
+    wanted = ProductClass(configuration, arch, accumulator, a, b, epilogue, axes, p.k)
+    return Lowering(form, _cheapest(list(family.instances(wanted)), p, multiprocessors), packings, known)
 
 
 def select(

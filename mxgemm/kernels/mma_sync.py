@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from mxgemm.configs import Configuration
-from mxgemm.kernels.instance import EpilogueClass, KernelInstance
+from mxgemm.kernels.instance import KernelInstance
 from mxgemm.kernels.names import CXX, SIZES
-from mxgemm.kernels.operands import OperandClass
+from mxgemm.kernels.operands import LEAST_ASYNC, OperandClass
+from mxgemm.kernels.product import ProductClass
 
 __all__ = ["MmaSyncInstance", "Tile", "instances", "instruction_for", "tiles_for"]
 
@@ -54,7 +54,8 @@ class Tile:
         return self.warps_n * self.warp_n
 
     def __str__(self) -> str:
-        return f"{self.m}x{self.n}x{self.depth_bytes}B/{self.warps_m}x{self.warps_n} warps/{self.stages} stages"
+        warps = f"{self.warps_m}x{self.warps_n} warps"
+        return f"{self.m}x{self.n}x{self.depth_bytes}B/{warps}/{self.stages} stages"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,15 +163,14 @@ class MmaSyncInstance(KernelInstance):
         return max(stage * self.tile.stages, band)
 
     def _is_async(self, operand: OperandClass, shared: str) -> bool:
-        return self.asynchronous and operand.dtype == shared and operand.alignment >= 4
+        return self.asynchronous and operand.dtype == shared and operand.alignment >= LEAST_ASYNC
 
     def constants(self) -> tuple[str, ...]:
         """Members of the struct that the template is instantiated with."""
         t = self.tile
         chain_tiles = self.chain // self.depth
-        async_a, async_b = (
-            str(self._is_async(x, shared)).lower() for x, shared in ((self.a, self.shared_a), (self.b, self.shared_b))
-        )
+        async_a = str(self._is_async(self.a, self.shared_a)).lower()
+        async_b = str(self._is_async(self.b, self.shared_b)).lower()
         return (
             f"using Math = {self.instruction.struct};",
             f"using A = {_operand(self.a, self.shared_a)};",
@@ -197,6 +197,7 @@ _SQUARE_8_WARPS = Tile(2, 4, 64, 32, 64, 3, 1)
 _SMALL = Tile(2, 2, 32, 32, 64, 4, 3)
 _SMALL_2_STAGES = Tile(2, 2, 32, 32, 64, 2, 3)
 _SQUARE_2_STAGES = Tile(2, 4, 64, 32, 64, 2, 1)
+_F64_DEPTH = 16
 _F64 = Tile(2, 4, 64, 32, 128, 4, 1)
 _F64_SMALL = Tile(2, 2, 32, 32, 128, 3, 2)
 
@@ -217,29 +218,20 @@ def tiles_for(unit: str, arch: str, *, chained: bool, through_registers: bool) -
     return (_WIDE, _SQUARE, _SMALL)
 
 
-def instances(
-    configuration: Configuration,
-    arch: str,
-    a: OperandClass,
-    b: OperandClass,
-    epilogue: EpilogueClass,
-    batch_axes: int,
-    depth: int,
-) -> Iterator[MmaSyncInstance]:
+def instances(p: ProductClass) -> Iterator[MmaSyncInstance]:
     """Every instance that can compute this class of products, largest tile first."""
+    configuration, a, b = p.configuration, p.a, p.b
     unit = str(configuration.unit)
     signs = (not a.dtype.startswith("u"), not b.dtype.startswith("u"))
-    instruction = instruction_for(unit, arch, signs)
     converted = {"f16": "float16", "bf16": "bfloat16"}.get(configuration.rounds_to or "")
-    shared_a, shared_b = converted or a.dtype, converted or b.dtype
-    chain = configuration.chain if configuration.chain and depth > configuration.chain else 0
-    slow = any(x.alignment < 4 or converted for x in (a, b))
-    for tile in tiles_for(unit, arch, chained=bool(chain), through_registers=slow):
-        if unit == "f64":
-            tile = Tile(tile.warps_m, tile.warps_n, tile.warp_m, tile.warp_n, 16 * SIZES[a.dtype], tile.stages, tile.blocks)
+    chain = configuration.chain if configuration.chain and p.k > configuration.chain else 0
+    slow = any(x.alignment < LEAST_ASYNC or converted for x in (a, b))
+    for tile in tiles_for(unit, p.arch, chained=bool(chain), through_registers=slow):
+        depth_bytes = _F64_DEPTH * SIZES[a.dtype] if unit == "f64" else tile.depth_bytes
         found = MmaSyncInstance(
-            a, b, configuration.accumulator, epilogue, batch_axes,
-            instruction, shared_a, shared_b, tile, chain or 0, arch != "sm_75",
+            a, b, p.accumulator, p.epilogue, p.batch_axes, instruction_for(unit, p.arch, signs),
+            converted or a.dtype, converted or b.dtype, replace(tile, depth_bytes=depth_bytes),
+            chain, p.arch != "sm_75",
         )  # fmt: skip
-        if found.shared_bytes <= _SHARED_LIMIT[arch] * 1024:
+        if found.shared_bytes <= _SHARED_LIMIT[p.arch] * 1024:
             yield found

@@ -10,12 +10,23 @@ from typing import Literal
 from mxgemm.kernels.names import SIZES
 from mxgemm.problem import Matrix
 
-__all__ = ["LARGEST_ALIGNMENT", "OperandClass", "alignment_class", "layout_of", "shared_alignment"]
+__all__ = [
+    "LARGEST_ALIGNMENT",
+    "LEAST_ASYNC",
+    "OperandClass",
+    "alignment_class",
+    "layout_of",
+    "shared_alignment",
+]
 
 Layout = Literal["k_major", "mn_major"]
 
 LARGEST_ALIGNMENT = 16
 """Bytes of the widest copy; more alignment brings nothing."""
+
+
+LEAST_ASYNC = 4
+"""Bytes of the narrowest cp.async."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,4 +87,4 @@ def alignment_class(alignment: int, dtype: str, rounded: bool) -> int:
     """
     if rounded:
         return 16 if alignment >= 16 else 4
-    return alignment if alignment >= max(4, SIZES[dtype]) else 1
+    return alignment if alignment >= max(LEAST_ASYNC, SIZES[dtype]) else 1

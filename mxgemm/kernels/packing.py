@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -42,7 +43,8 @@ class PackInstance:
     def generated(self) -> str:
         """The source's own part."""
         names = ["outer", "inner", "outer_stride", "inner_stride", "products"]
-        fields = [(f"batch{i}_{f}", f"batch[{i}].{f}") for i in range(self.batch_axes) for f in ("extent", "stride")]
+        axes = range(self.batch_axes)
+        fields = [(f"batch{i}_{f}", f"batch[{i}].{f}") for i in axes for f in ("extent", "stride")]
         parameters = ", ".join(f"i64 {name}" for name in (*names, *(name for name, _ in fields)))
         fills = "\n".join(f"    p.{field} = {name};" for name, field in [*((n, n) for n in names), *fields])
         return (
@@ -68,13 +70,15 @@ class Packing:
     Attributes
     ----------
     name : str
-        "a" or "b", in the canonical problem.
+        "a", "b", "c", …, in the canonical problem.
     source : Matrix
-        As it lies.
+        As it lies, without the axes along which it broadcasts.
     batch : tuple of int
         Extents of the batch axes that the operand steps through; broadcast axes are not copied.
     packed : Matrix
         As the kernel sees it, with batch strides for every axis of the problem.
+    along_rows : bool
+        Whether the copy is contiguous along its columns (else along its rows).
     offset : int
         Bytes from the start of the workspace.
     """
@@ -83,20 +87,18 @@ class Packing:
     source: Matrix
     batch: tuple[int, ...]
     packed: Matrix
+    along_rows: bool
     offset: int
 
     @property
-    def along_rows(self) -> bool:
-        """Whether the packed copy is contiguous along its columns (else along its rows)."""
-        return self.packed.col_stride == 1
+    def products(self) -> int:
+        """Matrices that are copied."""
+        return math.prod(self.batch)
 
     @cached_property
     def bytes(self) -> int:
         """Workspace that the copy takes."""
-        products = 1
-        for extent in self.batch:
-            products *= extent
-        return products * self.source.rows * self.source.cols * SIZES[self.source.dtype]
+        return self.products * self.source.rows * self.source.cols * SIZES[self.source.dtype]
 
     @property
     def instance(self) -> PackInstance:
@@ -112,26 +114,35 @@ class Packing:
     def grid(self) -> tuple[int, int, int]:
         """Blocks along x, y and z."""
         outer, inner, *_ = self._axes()
-        products = self.bytes // (outer * inner * SIZES[self.source.dtype])
-        return grid_of(-(-outer // _ROWS) * -(-inner // _COLUMNS) * products)
+        return grid_of(-(-outer // _ROWS) * -(-inner // _COLUMNS) * self.products)
 
     def arguments(self, source: int, workspace: int) -> tuple[int, ...]:
         """Launch arguments, 8 bytes each."""
         outer, inner, outer_stride, inner_stride = self._axes()
-        products = self.bytes // (outer * inner * SIZES[self.source.dtype])
-        strides = [s for s in self.source.batch_strides if s != 0]
-        axes = [x for pair in zip(self.batch, strides, strict=True) for x in pair]
-        return (source, workspace + self.offset, outer, inner, outer_stride, inner_stride, products, *axes)
+        axes = [x for pair in zip(self.batch, self.source.batch_strides, strict=True) for x in pair]
+        target = workspace + self.offset
+        return (source, target, outer, inner, outer_stride, inner_stride, self.products, *axes)
 
 
 def packing_of(name: str, x: Matrix, batch: tuple[int, ...], offset: int) -> Packing:
-    """Plan the copy of ``x`` into workspace at ``offset``; the axis of the smaller stride comes out contiguous."""
-    along_rows = abs(x.col_stride) <= abs(x.row_stride)
-    row_stride, col_stride = (x.cols, 1) if along_rows else (1, x.rows)
-    kept = [(extent, stride) for extent, stride in zip(batch, x.batch_strides, strict=True) if stride != 0]
-    step, strides = x.rows * x.cols, []
+    """Plan the copy of ``x`` into workspace at ``offset``.
+
+    The axis of the smaller stride comes out contiguous; axes that broadcast (stride 0) are
+    copied once and go on broadcasting.
+    """
+    rows, cols = (x.rows if x.row_stride else 1), (x.cols if x.col_stride else 1)
+    along_rows = rows == 1 or (cols > 1 and abs(x.col_stride) <= abs(x.row_stride))
+    row_stride, col_stride = (cols, 1) if along_rows else (1, rows)
+    step, strides = rows * cols, []
     for extent, stride in zip(reversed(batch), reversed(x.batch_strides), strict=True):
         strides.append(step if stride else 0)
         step *= extent if stride else 1
-    packed = replace(x, row_stride=row_stride, col_stride=col_stride, batch_strides=tuple(reversed(strides)))
-    return Packing(name, x, tuple(extent for extent, _ in kept), packed, offset)
+    stepped = [(e, s) for e, s in zip(batch, x.batch_strides, strict=True) if s]
+    source = replace(x, rows=rows, cols=cols, batch_strides=tuple(s for _, s in stepped))
+    packed = replace(
+        x,
+        row_stride=row_stride if x.row_stride else 0,
+        col_stride=col_stride if x.col_stride else 0,
+        batch_strides=tuple(reversed(strides)),
+    )
+    return Packing(name, source, tuple(e for e, _ in stepped), packed, along_rows, offset)

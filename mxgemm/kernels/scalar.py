@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mxgemm.kernels.instance import EpilogueClass, KernelInstance
+from mxgemm.kernels.instance import KernelInstance
 from mxgemm.kernels.names import CXX, SIZES
 from mxgemm.kernels.operands import OperandClass
+from mxgemm.kernels.product import ProductClass
 
 __all__ = ["ScalarInstance", "ScalarTile", "instances"]
 
 _PARTS = (
-    "types", "convert", "arguments", "tile_order", "shared_layout", "operand", "activations", "epilogue", "store", "scalar",
+    "types", "convert", "arguments", "tile_order", "shared_layout", "operand", "activations", "epilogue",
+    "store", "scalar",
 )  # fmt: skip
 
 
@@ -102,14 +104,7 @@ _LARGE_64_BIT = ScalarTile(64, 64, 4, 16, 4, 2)
 _SMALL = ScalarTile(32, 32, 4, 16, 4, 4)
 
 
-def instances(
-    accumulator: str,
-    a: OperandClass,
-    b: OperandClass,
-    epilogue: EpilogueClass,
-    batch_axes: int,
-) -> Iterator[ScalarInstance]:
+def instances(p: ProductClass) -> Iterator[ScalarInstance]:
     """Every instance that can compute this class of products, largest tile first."""
-    large = _LARGE if SIZES[accumulator] <= 4 else _LARGE_64_BIT
-    for tile in (large, _SMALL):
-        yield ScalarInstance(a, b, accumulator, epilogue, batch_axes, tile)
+    for tile in (_LARGE if SIZES[p.accumulator] <= 4 else _LARGE_64_BIT, _SMALL):
+        yield ScalarInstance(p.a, p.b, p.accumulator, p.epilogue, p.batch_axes, tile)

@@ -11,7 +11,7 @@ from mxgemm.lang import ir
 from mxgemm.lang.context import static_scalar
 from mxgemm.lang.expressions import ExpressionLowering
 from mxgemm.lang.functions import FUNCTIONS, MathFunction, python_functions
-from mxgemm.lang.promotion import comparison, integer_pair, math_operand, unary
+from mxgemm.lang.promotion import math_operand, unary, unify
 from mxgemm.lang.scope import ArrayValue, StaticValue, TupleValue, Value
 from mxgemm.lang.stubs import Stub
 from mxgemm.lang.types import SCALARS, Scalar, TupleType, Type, boolean, float32, float64, int32, int64
@@ -86,7 +86,9 @@ class CallLowering(ExpressionLowering):
 
     def _arguments(self, node: ast.Call, name: str, count: int) -> list[ast.expr]:
         if node.keywords or len(node.args) != count:
-            raise self.refuse(node, f"{name} takes {count} positional argument{'s' if count > 1 else ''} here")
+            raise self.refuse(
+                node, f"{name} takes {count} positional argument{'s' if count > 1 else ''} here"
+            )
         return node.args
 
     def _builtin_conversion(self, node: ast.Call, target: Any) -> Value:
@@ -138,11 +140,13 @@ class CallLowering(ExpressionLowering):
         if row.kind == "integer":
             return self._bit_function(node, row.name, operands[0])
         if row.kind == "minmax":
-            common = _minmax_type(operands[0].type, operands[1].type)
+            common = unify(operands[0].type, operands[1].type)
             return ir.Math(place, common, row.name, tuple(self.convert(o, common) for o in operands))
         if row.kind == "ldexp":
             real = math_operand(operands[0].type, keeps_float16=False)
-            return ir.Math(place, real, "ldexp", (self.convert(operands[0], real), self.convert(operands[1], int32)))
+            return ir.Math(
+                place, real, "ldexp", (self.convert(operands[0], real), self.convert(operands[1], int32))
+            )
         if row.name == "trunc" or row.kind in ("float", "float32", "predicate", "fma"):
             real = self._common_float(row, operands)
             converted = tuple(self.convert(o, real) for o in operands)
@@ -207,13 +211,3 @@ class CallLowering(ExpressionLowering):
         if len(node.args) > len(parameters) or set(keywords) != set(names):
             raise self.refuse(node, f"{target.__name__} takes the arguments ({', '.join(parameters)})")
         return [*node.args, *(keywords[name] for name in names)]
-
-
-def _minmax_type(left: Scalar, right: Scalar) -> Scalar:
-    """Numba's ``min``/``max``: the type in which the arguments are compared; uint64 with int64 is int64."""
-    if left == right:
-        return left
-    if left.is_integer and right.is_integer and {left.kind, right.kind} == {"i", "u"}:
-        if 64 in (left.bits, right.bits):
-            return integer_pair(left, right)
-    return comparison(left, right)

@@ -57,6 +57,7 @@ class Context:
         self.output: list[ir.Statement] = []
         self.arrays: dict[str, ir.ArrayDeclaration] = {}
         self.local_names = _assigned_names(source.tree)
+        self.array_hint = ""  # the name that an array being declared is assigned to
         self._temporaries = 0
 
     def place(self, node: ast.AST) -> Place:
@@ -169,14 +170,16 @@ def static_scalar(value: Value) -> Scalar | None:
     return None
 
 
-def _exact_literal(value: bool | int | float, scalar: Scalar) -> bool | int | float | None:
+def _exact_literal(value: bool | float, scalar: Scalar) -> bool | int | float | None:
     """``value`` as a literal of ``scalar`` when no rounding, wrapping or sign change is involved."""
     if scalar.kind == "b":
         return None
     if scalar.is_integer:
         if isinstance(value, float):
             return None
-        low, high = (-(2 ** (scalar.bits - 1)), 2 ** (scalar.bits - 1)) if scalar.kind == "i" else (0, 2**scalar.bits)
+        low, high = (
+            (-(2 ** (scalar.bits - 1)), 2 ** (scalar.bits - 1)) if scalar.kind == "i" else (0, 2**scalar.bits)
+        )
         return int(value) if low <= value < high else None
     if isinstance(value, float):
         return value if scalar.bits == 64 or (scalar.bits == 32 and _is_float32(value)) else None

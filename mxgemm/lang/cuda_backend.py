@@ -69,7 +69,9 @@ class CudaBackend:
     ) -> Callable[..., None]:
         """A prepared launch."""
         text, entry, options = program.handle
-        kernel = device.compiled(text, entry, ordinal=self.ordinal, shared_bytes=shared_bytes, options=options)
+        kernel = device.compiled(
+            text, entry, ordinal=self.ordinal, shared_bytes=shared_bytes, options=options
+        )
         return device.Launcher(kernel, grid, block)
 
     def create_stream(self) -> int:

@@ -27,7 +27,9 @@ _AXIS: Final = "xyz"
 class ArrayText:
     """How an array is written: its pointer, extents and element strides."""
 
-    def __init__(self, array: ArrayType, pointer: str, extents: Sequence[str], strides: Sequence[str]) -> None:
+    def __init__(
+        self, array: ArrayType, pointer: str, extents: Sequence[str], strides: Sequence[str]
+    ) -> None:
         self.type = array
         self.pointer = pointer
         self.extents = tuple(extents)
@@ -163,7 +165,9 @@ class ExpressionText:
             left, right = (self.text(a) for a in e.arguments)
             return f"({right} {sign} {left} ? {right} : {left})"
         if e.name in ("radians", "degrees"):
-            factor = literal(3.141592653589793 / 180 if e.name == "radians" else 180 / 3.141592653589793, float64)
+            factor = literal(
+                3.141592653589793 / 180 if e.name == "radians" else 180 / 3.141592653589793, float64
+            )
             return f"({texts[0]} * {'(float)' if e.type == float32 else ''}{factor})"
         if e.name in ("isnan", "isinf", "isfinite"):
             return f"(bool){e.name}({texts[0]})"
@@ -224,7 +228,7 @@ def _factor(text: str) -> str:
 def _enclosed(text: str) -> bool:
     """True when one pair of parentheses (after an optional function name) spans the whole text."""
     start = text.find("(")
-    if start < 0 or not text.endswith(")") or not text[:start].isidentifier() and start > 0:
+    if start < 0 or not text.endswith(")") or (not text[:start].isidentifier() and start > 0):
         return False
     depth = 0
     for position, character in enumerate(text):

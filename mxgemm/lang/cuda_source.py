@@ -64,7 +64,9 @@ def cuda_source(kernel: ir.Kernel, launch_bounds: tuple[int, ...] = ()) -> CudaS
 class _Root:
     """A kernel's or device function's body as text, with the names it used."""
 
-    def __init__(self, root: ir.Kernel | ir.Function, functions: dict[str, tuple[str, ir.Function]], entry: str):
+    def __init__(
+        self, root: ir.Kernel | ir.Function, functions: dict[str, tuple[str, ir.Function]], entry: str
+    ):
         self.names = Names()
         for taken in (entry, *(name for name, _ in functions.values())):
             self.names.fresh(taken)
@@ -97,7 +99,9 @@ class _Root:
         self.arrays[declared.name] = _static(declared.type, pointer)
         c_type, shape = C_TYPES[declared.type.element.name], declared.type.shape or ()
         if declared.type.space == "constant":
-            return f"    const {c_type}* {pointer} = (const {c_type}*){_constant_name(root.name, declared)};\n"
+            return (
+                f"    const {c_type}* {pointer} = (const {c_type}*){_constant_name(root.name, declared)};\n"
+            )
         if -1 in shape:
             return f"    {c_type}* {pointer} = ({c_type}*)mx_dynamic;\n"
         count = 1
@@ -161,9 +165,7 @@ def _kernel_parameters(kernel: ir.Kernel, root: _Root) -> tuple[list[str], tuple
     return parameters, tuple(arguments)
 
 
-def _machine_parameters(
-    position: int, name: str, t: object, root: _Root
-) -> list[tuple[str, Argument]]:
+def _machine_parameters(position: int, name: str, t: object, root: _Root) -> list[tuple[str, Argument]]:
     if isinstance(t, Scalar):
         return [(f"{C_TYPES[t.name]} {root.scalars[name]}", Argument(position, "value"))]
     if not isinstance(t, ArrayType):

@@ -106,7 +106,14 @@ class StatementText(ExpressionText):
         values = [stripped(self.text(v)) for v in s.values]
         if s.operator == "sub":
             negated = f"-({values[0]})" if element.is_float or element.kind == "i" else f"0u - ({values[0]})"
-            name, values = "atomicAdd", [f"({_ULL})0 - ({_ULL})({values[0]})" if element.bits == 64 and element.is_integer else negated]
+            name, values = (
+                "atomicAdd",
+                [
+                    f"({_ULL})0 - ({_ULL})({values[0]})"
+                    if element.bits == 64 and element.is_integer
+                    else negated
+                ],
+            )
         elif f"mx_atomic_{s.operator}_{SUFFIXES[element.name]}" in _own_atomics():
             name = f"mx_atomic_{s.operator}_{SUFFIXES[element.name]}"
         elif s.operator == "exch" and element.name == "float64":
@@ -115,7 +122,7 @@ class StatementText(ExpressionText):
         else:
             name = _ATOMIC_NAMES[s.operator]
         cast = _ATOMIC_CASTS.get(element.name)
-        if cast is not None and not (s.operator in ("max", "min", "nanmax", "nanmin")):
+        if cast is not None and s.operator not in ("max", "min", "nanmax", "nanmin"):
             address = f"({cast}*){address}"
             values = [f"({cast})({v})" for v in values]
             return self._assigned(s, f"(long long){name}({', '.join([address, *values])})")
@@ -205,7 +212,9 @@ class StatementText(ExpressionText):
         stop = self._held(s, s.stop, "stop", lines)
         name = self.variable(s.target.name, s.target.type)
         step = s.step.value if isinstance(s.step, ir.Const) else None
-        plain = step in (1, -1) or (step is not None and step > 0 and isinstance(s.stop, (ir.Const, ir.Extent)))
+        plain = step in (1, -1) or (
+            step is not None and step > 0 and isinstance(s.stop, (ir.Const, ir.Extent))
+        )
         if not plain:
             return lines + self._counted(s, start, stop)
         assert step is not None  # a plain loop has a constant step
@@ -215,7 +224,11 @@ class StatementText(ExpressionText):
         else:
             self.target(s.target)
             counter, first = self.names.fresh(f"{name}_next"), name
-        change = f"{counter} += {literal(step, s.target.type)}" if step > 1 else f"{'++' if step > 0 else '--'}{counter}"
+        change = (
+            f"{counter} += {literal(step, s.target.type)}"
+            if step > 1
+            else f"{'++' if step > 0 else '--'}{counter}"
+        )
         compare = "<" if step > 0 else ">"
         lines.append(f"for ({c_type} {counter} = {start}; {counter} {compare} {stop}; {change}) {{")
         if first:
@@ -252,16 +265,18 @@ class StatementText(ExpressionText):
         key = (s.target.name, s.target.type)
         if len(self.variants.get(s.target.name, ())) != 1:
             return False
-        loops = [f for f in statements(self.root) if isinstance(f, ir.For) and (f.target.name, f.target.type) == key]
+        loops = [
+            f
+            for f in statements(self.root)
+            if isinstance(f, ir.For) and (f.target.name, f.target.type) == key
+        ]
         if any(_writes(f.body, key) for f in loops):
             return False
         return _mentions(self.root, key) == sum(_mentions(f.body, key) + 1 for f in loops)
 
     def declarations(self, parameters: set[str]) -> list[str]:
         """Declarations of the variables assigned, in first-use order, parameters left out."""
-        return [
-            f"    {c_type} {name};\n" for name, c_type in self.declared.items() if name not in parameters
-        ]
+        return [f"    {c_type} {name};\n" for name, c_type in self.declared.items() if name not in parameters]
 
 
 def _mentions(body: Sequence[ir.Statement], key: tuple[str, Scalar]) -> int:

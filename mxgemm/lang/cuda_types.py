@@ -25,16 +25,7 @@ SUFFIXES: Final[dict[str, str]] = {
 }  # fmt: skip
 
 _RESERVED: Final = frozenset(
-    """alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t class
-    compl const const_cast constexpr continue decltype default delete do double dynamic_cast else enum
-    explicit export extern false float for friend goto if inline int long mutable namespace new noexcept
-    not not_eq nullptr operator or or_eq private protected public register reinterpret_cast return short
-    signed sizeof static static_assert static_cast struct switch template this thread_local throw true try
-    typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq threadIdx
-    blockIdx blockDim gridDim warpSize min max abs sqrt exp log sin cos tan floor ceil trunc rint fabs fmod
-    pow fma isnan isinf isfinite ldexp copysign hypot atan2 erf erfc main printf assert dim3 int2 int3 int4
-    float2 float3 float4 double2 j0 j1 jn y0 y1 yn gamma tgamma lgamma round signbit div labs powf expf logf
-    clock malloc free memcpy memset""".split()
+    ["alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char", "char16_t", "char32_t", "class", "compl", "const", "const_cast", "constexpr", "continue", "decltype", "default", "delete", "do", "double", "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "return", "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this", "thread_local", "throw", "true", "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq", "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "min", "max", "abs", "sqrt", "exp", "log", "sin", "cos", "tan", "floor", "ceil", "trunc", "rint", "fabs", "fmod", "pow", "fma", "isnan", "isinf", "isfinite", "ldexp", "copysign", "hypot", "atan2", "erf", "erfc", "main", "printf", "assert", "dim3", "int2", "int3", "int4", "float2", "float3", "float4", "double2", "j0", "j1", "jn", "y0", "y1", "yn", "gamma", "tgamma", "lgamma", "round", "signbit", "div", "labs", "powf", "expf", "logf", "clock", "malloc", "free", "memcpy", "memset"]
 )
 
 
@@ -66,7 +57,7 @@ class Names:
         return self._fresh(name, "")
 
 
-def literal(value: bool | int | float, scalar: Scalar) -> str:
+def literal(value: bool | float, scalar: Scalar) -> str:
     """A C literal of exactly ``value``."""
     if scalar.kind == "b":
         return "true" if value else "false"

@@ -150,15 +150,20 @@ class DeviceArray:
     def copy_to_host(self, ary: Any = None, stream: Any = 0) -> Any:
         """Copy to a new NumPy array, or to ``ary`` of the same shape and type, and wait for it."""
         self.observed("copy_to_host")
-        low, past = self._extent()
-        raw = self.backend.copy_out(self.memory, low, past - low, self._handle(stream))
-        host = np.ndarray(self.shape, self.dtype, raw, self.offset - low, self.strides)
+        host = self._to_host(stream)
         if ary is None:
             return np.array(host, order="K")
         if ary.shape != self.shape or ary.dtype != self.dtype:
-            raise ShapeError(f"cannot copy {self!r} to {ary.dtype}{list(ary.shape)}: shape and type must agree")
+            raise ShapeError(
+                f"cannot copy {self!r} to {ary.dtype}{list(ary.shape)}: shape and type must agree"
+            )
         ary[...] = host
         return ary
+
+    def _to_host(self, stream: Any = 0) -> Any:
+        low, past = self._extent()
+        raw = self.backend.copy_out(self.memory, low, past - low, self._handle(stream))
+        return np.ndarray(self.shape, self.dtype, raw, self.offset - low, self.strides)
 
     def get(self, stream: Any = 0) -> Any:
         """As ``copy_to_host``, under CuPy's name."""
@@ -169,7 +174,9 @@ class DeviceArray:
         self.observed("copy_to_device")
         source = ary.copy_to_host() if isinstance(ary, DeviceArray) else np.asarray(ary)
         if source.shape != self.shape or source.dtype != self.dtype:
-            raise ShapeError(f"cannot copy {source.dtype}{list(source.shape)} to {self!r}: shape and type must agree")
+            raise ShapeError(
+                f"cannot copy {source.dtype}{list(source.shape)} to {self!r}: shape and type must agree"
+            )
         self._write(source, self._handle(stream))
 
     def _write(self, source: Any, stream: int) -> None:
@@ -177,7 +184,11 @@ class DeviceArray:
         if past == low:
             return
         dense = past - low == self.nbytes
-        raw = np.empty(past - low, np.uint8) if dense else self.backend.copy_out(self.memory, low, past - low, stream)
+        raw = (
+            np.empty(past - low, np.uint8)
+            if dense
+            else self.backend.copy_out(self.memory, low, past - low, stream)
+        )
         np.ndarray(self.shape, self.dtype, raw, self.offset - low, self.strides)[...] = source
         self.backend.copy_in(self.memory, low, raw, stream)
 
@@ -225,7 +236,9 @@ class DeviceArray:
         """A view of a contiguous array with another shape; one extent may be −1."""
         wanted = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], tuple) else shape
         if not self.is_c_contiguous():
-            raise ShapeError(f"{self!r} is not contiguous in C order, so it has no reshaped view; copy it first")
+            raise ShapeError(
+                f"{self!r} is not contiguous in C order, so it has no reshaped view; copy it first"
+            )
         known = int(np.prod([s for s in wanted if s != -1], dtype=np.int64))
         if -1 in wanted and known:
             wanted = tuple(self.size // known if s == -1 else s for s in wanted)
@@ -242,13 +255,15 @@ class DeviceArray:
         other = np.dtype(dtype)
         if other.itemsize != self.itemsize:
             raise ShapeError(f"a view as {other} needs the element size of {self.dtype}")
-        return DeviceArray(self.backend, self.memory, self.offset, self.shape, self.strides, other, self.stream)
+        return DeviceArray(
+            self.backend, self.memory, self.offset, self.shape, self.strides, other, self.stream
+        )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         self.observed("__array__")
         if copy is False:
             raise ValueError("device memory becomes a NumPy array by a copy; copy=False cannot be met")
-        host = self.copy_to_host()
+        host = np.array(self._to_host(), order="K")
         return host if dtype is None else host.astype(dtype, copy=False)
 
     @property
@@ -321,7 +336,9 @@ def _index(index: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> tupl
     parts = index if isinstance(index, tuple) else (index,)
     for part in parts:
         if part is not Ellipsis and not isinstance(part, (int, np.integer, slice, type(None))):
-            raise UnsupportedError(f"device arrays take integers, slices, … and None as indices, not {part!r}")
+            raise UnsupportedError(
+                f"device arrays take integers, slices, … and None as indices, not {part!r}"
+            )
     # An array of that shape over no memory: NumPy does the index arithmetic, nothing is read.
     model = np.lib.stride_tricks.as_strided(np.empty(0, np.uint8), shape, strides, writeable=False)
     view = model[(*parts, ...)] if Ellipsis not in parts else model[parts]

@@ -110,7 +110,9 @@ class ExpressionLowering(Context):
         for declared in self.arrays.values():
             if declared.type == array_type and declared.data == data:
                 return ArrayValue(declared.name, array_type)
-        name = f"constant.{len(self.arrays)}"
+        name = self.array_hint or "constant"
+        if name in self.arrays or name in self.source.parameters:
+            name = f"{name}.{len(self.arrays)}"
         self.arrays[name] = ir.ArrayDeclaration(self.place(node), name, array_type, data)
         return ArrayValue(name, array_type)
 
@@ -137,10 +139,16 @@ class ExpressionLowering(Context):
             if axis in ("x", "y", "z"):
                 return ir.Register(place, family, "xyz".index(axis))
             if value.name in ("laneid", "warpsize"):
-                return ir.Const(place, int64, 32) if value.name == "warpsize" else ir.Register(place, "laneid")
+                return (
+                    ir.Const(place, int64, 32) if value.name == "warpsize" else ir.Register(place, "laneid")
+                )
             return StaticValue(value)
         if isinstance(base, (python_types.ModuleType, type, Stub)) or callable(value):
-            return self.constant_array(node, value) if isinstance(value, np.ndarray) else self.constant(place, value)
+            return (
+                self.constant_array(node, value)
+                if isinstance(value, np.ndarray)
+                else self.constant(place, value)
+            )
         raise self.refuse(node, f"attribute {node.attr!r} of {base!r} is not known to the dialect")
 
     def _array_attribute(self, node: ast.Attribute, base: ArrayValue) -> Value:
@@ -330,7 +338,8 @@ class ExpressionLowering(Context):
         for part in parts:
             if isinstance(part, ast.Slice) or (isinstance(part, ast.Constant) and part.value is Ellipsis):
                 raise self.refuse(
-                    part, "slices inside a kernel are not part of the dialect; index elements, or rows as a[i]"
+                    part,
+                    "slices inside a kernel are not part of the dialect; index elements, or rows as a[i]",
                 )
         return self.index_values(node, self.evaluate_all(parts), base)
 

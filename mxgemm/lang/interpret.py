@@ -92,7 +92,9 @@ def _declare(
     dtype = t.element.dtype
     shape = t.shape or ()
     if t.space == "constant":
-        return Memory(declared.name, t, np.frombuffer(declared.data, dtype), np.int64(0), shape, _contiguous(shape))
+        return Memory(
+            declared.name, t, np.frombuffer(declared.data, dtype), np.int64(0), shape, _contiguous(shape)
+        )
     if -1 in shape:
         return _dynamic(declared, lanes, epochs, shared_bytes, dynamic)
     count = int(np.prod(shape))
@@ -118,7 +120,16 @@ def _dynamic(
     races = dynamic.setdefault(("races", dtype.itemsize), Races(raw.size // dtype.itemsize, epochs))
     several = sum(1 for key in dynamic if isinstance(key, tuple) and key[0] == "written") > 1
     base = lanes.block_in_batch * np.int64(padded // dtype.itemsize)
-    return Memory(declared.name, declared.type, raw.view(dtype), base, (count,), (1,), None if several else written, races)
+    return Memory(
+        declared.name,
+        declared.type,
+        raw.view(dtype),
+        base,
+        (count,),
+        (1,),
+        None if several else written,
+        races,
+    )
 
 
 def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -34,11 +34,11 @@ def update(operator: str, flat: Any, elements: Any, values: Sequence[Any], wants
 
 
 def _larger(old: Any, value: Any) -> Any:
-    return value if old < value else old
+    return max(old, value)
 
 
 def _smaller(old: Any, value: Any) -> Any:
-    return value if old > value else old
+    return min(old, value)
 
 
 def _nan_larger(old: Any, value: Any) -> Any:

@@ -54,7 +54,14 @@ class Memory:
     def view(self, name: str, array: ArrayType, offset: Any, fixed: int) -> Memory:
         """The array with its first ``fixed`` indices fixed."""
         return Memory(
-            name, array, self.flat, offset, self.extents[fixed:], self.strides[fixed:], self.written, self.races
+            name,
+            array,
+            self.flat,
+            offset,
+            self.extents[fixed:],
+            self.strides[fixed:],
+            self.written,
+            self.races,
         )
 
     def offset(self, place: Place, lanes: Lanes, indices: Sequence[Any], mask: Mask) -> Any:
@@ -72,7 +79,7 @@ class Memory:
             value = int(index)
             value = value + extent if value < 0 else value
             if not 0 <= value < extent:
-                self._outside(place, lanes, axis, np.broadcast_to(index, (lanes.size,)), mask)
+                self._outside(place, lanes, axis, np.full(lanes.size, value), mask)
             return np.int64(value)
         if index.dtype == np.uint64:
             index = np.where(index > np.uint64(2**62), np.uint64(2**62), index)

@@ -64,7 +64,9 @@ class Machine(Evaluator):
         self._reads = {f.name: _read_variables(f.body) for f in (*kernel.functions, kernel)}
         self._current = kernel.name
 
-    def run(self, lanes: Lanes, epochs: Epochs, frame: Frame, function_arrays: dict[str, dict[str, Memory]]) -> None:
+    def run(
+        self, lanes: Lanes, epochs: Epochs, frame: Frame, function_arrays: dict[str, dict[str, Memory]]
+    ) -> None:
         """Run the kernel for ``lanes``."""
         self.lanes, self.epochs, self.function_arrays = lanes, epochs, function_arrays
         self.block(self.kernel.body, None, frame)
@@ -237,7 +239,9 @@ class Machine(Evaluator):
             value, done = value + step, done + np.uint64(1)
         return mask if frame.returned is before else _union((current, *left))
 
-    def _iteration(self, body: tuple[ir.Statement, ...], current: Mask, frame: Frame, left: list[Mask]) -> Mask:
+    def _iteration(
+        self, body: tuple[ir.Statement, ...], current: Mask, frame: Frame, left: list[Mask]
+    ) -> Mask:
         """Run a loop's body once; return who goes on to the next iteration."""
         loop = _Loop()
         frame.loops.append(loop)

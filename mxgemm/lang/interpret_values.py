@@ -170,4 +170,3 @@ def _to_bfloat16(value: Array, source: Scalar, target: Scalar) -> Array:
     bits = np.asarray(toward_zero, np.float32).view(np.uint32)
     odd = np.where(inexact, bits | np.uint32(1), bits).view(np.float32)
     return odd.astype(target.dtype)
-

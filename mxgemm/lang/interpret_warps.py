@@ -63,7 +63,9 @@ def check_mask(place: Place, lanes: Lanes, name: str, wanted: Any, mask: Any) ->
 def collective(place: Place, lanes: Lanes, name: str, arguments: list[Any], mask: Any) -> list[Any]:
     """Evaluate a warp operation for the active lanes."""
     if name == "activemask":
-        return [_by_lane(lanes, np.broadcast_to(_pack(active_bits(lanes, mask))[:, None], (_rows(lanes), 32)))]
+        return [
+            _by_lane(lanes, np.broadcast_to(_pack(active_bits(lanes, mask))[:, None], (_rows(lanes), 32)))
+        ]
     if name == "lanemask_lt":
         return [(np.uint64(1) << (lanes.thread % 32).astype(np.uint64)).astype(np.uint32) - np.uint32(1)]
     named = check_mask(place, lanes, name, arguments[0], mask)

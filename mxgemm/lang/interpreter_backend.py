@@ -133,7 +133,9 @@ class InterpreterBackend:
         return np.zeros(nbytes, np.uint8)
 
 
-def array_argument(raw: Any, offset: int, t: ArrayType, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+def array_argument(
+    raw: Any, offset: int, t: ArrayType, shape: tuple[int, ...], strides: tuple[int, ...]
+) -> Any:
     """An array over ``raw`` bytes as the interpreter takes it; ``offset`` and ``strides`` are bytes."""
     itemsize = t.element.itemsize
     start = offset % itemsize

@@ -172,9 +172,7 @@ class Load:
     wraps: tuple[bool, ...] = ()
 
 
-Expr = (
-    Const | Local | Register | Extent | Convert | Unary | Binary | Compare | Logical | Select | Math | Load
-)
+Expr = Const | Local | Register | Extent | Convert | Unary | Binary | Compare | Logical | Select | Math | Load
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,9 @@ class _Program:
                 break
             result = lowering.unified_result()
         if lowering.returns and lowering.environment is not None and result:
-            raise lowering.refuse(source.tree, f"{source.name} returns a value on some paths and none on others")
+            raise lowering.refuse(
+                source.tree, f"{source.name} returns a value on some paths and none on others"
+            )
         return ir.Function(
             Place.of(source.tree, source.filename),
             name,
@@ -101,7 +103,13 @@ def _run(
 def _check_signature(source: KernelSource, count: int) -> None:
     arguments = source.tree.args
     place = Place.of(source.tree, source.filename)
-    if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.defaults or arguments.posonlyargs:
+    if (
+        arguments.vararg
+        or arguments.kwarg
+        or arguments.kwonlyargs
+        or arguments.defaults
+        or arguments.posonlyargs
+    ):
         raise refuse(place, "a kernel takes plain positional parameters: no defaults, *args or **kwargs")
     if count != len(source.parameters):
         raise TypeError(f"{source.name} takes {len(source.parameters)} arguments, {count} given")

@@ -48,7 +48,7 @@ def _written(root: ir.Kernel | ir.Function, written_of: dict[str, frozenset[int]
 
 
 #: Each takes a kernel and returns one; the rules are checked after every pass.
-PASSES: Final[tuple[tuple[str, "Callable[[ir.Kernel], ir.Kernel]"], ...]] = (
+PASSES: Final[tuple[tuple[str, Callable[[ir.Kernel], ir.Kernel]], ...]] = (
     ("mark_wraps", mark_wraps),
     ("mark_written", mark_written),
 )

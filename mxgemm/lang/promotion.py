@@ -147,8 +147,10 @@ def unify(left: Scalar, right: Scalar) -> Scalar:
     if left == boolean or right == boolean:
         return right if left == boolean else left
     if left.is_float or right.is_float:
-        return _UNIFIED.get((left.name, right.name)) or _UNIFIED.get((right.name, left.name)) or _float_pair(
-            left, right
+        return (
+            _UNIFIED.get((left.name, right.name))
+            or _UNIFIED.get((right.name, left.name))
+            or _float_pair(left, right)
         )
     return _unify_integers(left, right)
 
@@ -187,8 +189,13 @@ def math_operand(operand: Scalar, keeps_float16: bool) -> Scalar:
 
 
 def range_type(types: tuple[Scalar, ...]) -> Scalar:
-    """Return the type of the induction variable of ``range`` over arguments of ``types``."""
+    """Return the type of the induction variable of ``range`` over arguments of ``types``.
+
+    Numba gives int32 for int32 with uint64, which drops the upper half of a bound; here that is int64.
+    """
     if all(t.kind == "u" for t in types):
+        return uint64
+    if uint64 in types and all(t.bits <= 16 or t == uint64 for t in types):
         return uint64
     if all(t.bits <= 32 and t.name != "uint32" for t in types):
         return int32

@@ -72,7 +72,9 @@ def _variables(body: tuple[ir.Statement, ...]) -> dict[tuple[str, Scalar], Inter
     return known
 
 
-def _ready(value: Any, known: dict[tuple[str, Scalar], Interval], written: dict[tuple[str, Scalar], list[Any]]) -> bool:
+def _ready(
+    value: Any, known: dict[tuple[str, Scalar], Interval], written: dict[tuple[str, Scalar], list[Any]]
+) -> bool:
     """Every variable that an assigned value reads is known, or is a parameter."""
     if value is None:
         return True
@@ -149,7 +151,6 @@ def _binary(node: ir.Binary, known: dict[tuple[str, Scalar], Interval]) -> Inter
         return 0, min(x for x, low in ((b, a), (d, c)) if low >= 0)
     if node.operator == "rshift" and a >= 0:
         return 0, b
-    if node.operator == "lshift" and a >= 0 and 0 <= c and d <= 62:
+    if node.operator == "lshift" and a >= 0 and c >= 0 and d <= 62:
         return a << c, b << d
     return _whole(node.type)
-

@@ -51,7 +51,9 @@ def _indexed(node: Any, scope: Scope) -> bool:
 
 def _binary_types(node: ir.Binary, _scope: Scope) -> bool:
     if node.operator in ("pow", *SHIFTS):
-        return node.left.type == node.type and (node.right.type in (int64, uint64) or node.right.type == node.type)
+        return node.left.type == node.type and (
+            node.right.type in (int64, uint64) or node.right.type == node.type
+        )
     return node.left.type == node.right.type == node.type
 
 
@@ -71,23 +73,37 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("a conversion changes the type", ir.Convert, lambda n, _: n.operand.type != n.type),
     Rule("operators are known", ir.Binary, lambda n, _: n.operator in (*ARITHMETIC, *BITWISE, *SHIFTS)),
     Rule("operands have the type computed in", ir.Binary, _binary_types),
-    Rule("true division is floating-point", ir.Binary, lambda n, _: n.operator != "truediv" or n.type.is_float),
+    Rule(
+        "true division is floating-point", ir.Binary, lambda n, _: n.operator != "truediv" or n.type.is_float
+    ),
     Rule(
         "bit operations take integers",
         ir.Binary,
         lambda n, _: n.operator not in (*BITWISE, *SHIFTS) or n.type.is_integer,
     ),
     Rule("unary keeps its type", ir.Unary, lambda n, _: n.operand.type == n.type),
-    Rule("comparisons compare one type", ir.Compare, lambda n, _: n.left.type == n.right.type and n.operator in COMPARISONS),
+    Rule(
+        "comparisons compare one type",
+        ir.Compare,
+        lambda n, _: n.left.type == n.right.type and n.operator in COMPARISONS,
+    ),
     Rule("and/or join bools", ir.Logical, lambda n, _: n.left.type == n.right.type == boolean),
-    Rule("both arms of a choice have its type", ir.Select, lambda n, _: n.left.type == n.right.type == n.type),
+    Rule(
+        "both arms of a choice have its type", ir.Select, lambda n, _: n.left.type == n.right.type == n.type
+    ),
     Rule("conditions are bool", (ir.If, ir.While, ir.Select), lambda n, _: n.condition.type == boolean),
-    Rule("functions are in the table", ir.Math, lambda n, _: n.name in FUNCTIONS and len(n.arguments) == FUNCTIONS[n.name].arity),
+    Rule(
+        "functions are in the table",
+        ir.Math,
+        lambda n, _: n.name in FUNCTIONS and len(n.arguments) == FUNCTIONS[n.name].arity,
+    ),
     Rule("an assignment keeps the type", ir.Assign, lambda n, _: n.target.type == n.value.type),
     Rule("arrays are declared and indexed fully", (ir.Load, ir.Store, ir.Atomic), _indexed),
     Rule("a load has the element type", ir.Load, lambda n, s: n.type == s.arrays[n.array].element),
     Rule("a store has the element type", ir.Store, lambda n, s: n.value.type == s.arrays[n.array].element),
-    Rule("constants are not written", (ir.Store, ir.Atomic), lambda n, s: s.arrays[n.array].space != "constant"),
+    Rule(
+        "constants are not written", (ir.Store, ir.Atomic), lambda n, s: s.arrays[n.array].space != "constant"
+    ),
     Rule(
         "an atomic has the element type",
         ir.Atomic,
@@ -98,9 +114,17 @@ RULES: Final[tuple[Rule, ...]] = (
         ir.For,
         lambda n, _: n.start.type == n.stop.type == n.step.type == n.target.type,
     ),
-    Rule("a view fixes leading axes", ir.BindView, lambda n, s: n.base in s.arrays and len(n.indices) < s.arrays[n.base].ndim),
+    Rule(
+        "a view fixes leading axes",
+        ir.BindView,
+        lambda n, s: n.base in s.arrays and len(n.indices) < s.arrays[n.base].ndim,
+    ),
     Rule("a call matches its function", ir.Call, _call_matches),
-    Rule("extents are of arrays in scope", ir.Extent, lambda n, s: n.array in s.arrays and n.axis < s.arrays[n.array].ndim),
+    Rule(
+        "extents are of arrays in scope",
+        ir.Extent,
+        lambda n, s: n.array in s.arrays and n.axis < s.arrays[n.array].ndim,
+    ),
 )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import inspect
 import linecache
 import textwrap
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mxgemm.errors import KernelSyntaxError
+from mxgemm.lang.source_text import source_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,13 +39,12 @@ class KernelSource:
     def tree(self) -> ast.FunctionDef:
         """The syntax tree, with the line numbers and columns of the file."""
         try:
-            lines, first = inspect.getsourcelines(self.function)
-        except (OSError, TypeError) as error:
+            lines, first = source_lines(self.function)
+        except OSError as error:
             raise KernelSyntaxError(
                 f"the source of {self.name!r} cannot be read, so it cannot be compiled: kernels come from a "
-                "file, a notebook cell, an interactive session that keeps its input (IPython, Python 3.13 "
-                "and later), or text registered in linecache"
-                f" (function defined in {self.filename!r})",
+                "file, a notebook cell, an interactive session, python -c, or text registered in linecache "
+                f"(this one was defined in {self.filename!r})",
                 self.filename,
                 self.function.__code__.co_firstlineno,
                 1,

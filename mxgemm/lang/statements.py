@@ -90,7 +90,10 @@ class StatementLowering(WordLowering):
         self.evaluate(node.value)
 
     def _statement_Assign(self, node: ast.Assign) -> None:
+        first = node.targets[0]
+        self.array_hint = first.id if isinstance(first, ast.Name) else ""
         value = self.evaluate(node.value)
+        self.array_hint = ""
         if len(node.targets) > 1 and not isinstance(value, (ArrayValue, StaticValue)):
             value = self._settle(value)
         for target in node.targets:
@@ -131,7 +134,9 @@ class StatementLowering(WordLowering):
             raise self.refuse(node, "constant arrays cannot be written")
         indices = self.indices(node, base)
         if len(indices) != base.type.ndim:
-            raise self.refuse(node, f"{len(indices)} indices for an array with {base.type.ndim} axes; assign elements")
+            raise self.refuse(
+                node, f"{len(indices)} indices for an array with {base.type.ndim} axes; assign elements"
+            )
         return base, indices
 
     def assign(self, target: ast.expr, value: Value) -> None:
@@ -170,7 +175,9 @@ class StatementLowering(WordLowering):
     def _unpack(self, target: ast.Tuple | ast.List, value: Value) -> None:
         if not isinstance(value, TupleValue) or len(value.items) != len(target.elts):
             raise self.refuse(target, f"{len(target.elts)} names need a tuple of {len(target.elts)} items")
-        if self._reads(value, target_names(target.elts)) or not all(isinstance(t, ast.Name) for t in target.elts):
+        if self._reads(value, target_names(target.elts)) or not all(
+            isinstance(t, ast.Name) for t in target.elts
+        ):
             settled = self._settle(value)
             assert isinstance(settled, TupleValue)  # settling keeps the shape
             value = settled
@@ -248,7 +255,9 @@ class StatementLowering(WordLowering):
             or call.keywords
             or not 1 <= len(call.args) <= 3
         ):
-            raise self.refuse(node.iter, "for loops run over range(stop), range(start, stop) or range(start, stop, step)")
+            raise self.refuse(
+                node.iter, "for loops run over range(stop), range(start, stop) or range(start, stop, step)"
+            )
         values = [self.scalar(n, v) for n, v in zip(call.args, self.evaluate_all(call.args), strict=True)]
         for argument, value in zip(call.args, values, strict=True):
             if not value.type.is_integer:
@@ -284,7 +293,9 @@ class StatementLowering(WordLowering):
             head, leave = new_head, new_leave or {}
         self.output = outer
         self.output.extend(conversions(place, entry, head))
-        self.output.append(_with_tail(statement, conversions(place, after, head) if after is not None else []))
+        self.output.append(
+            _with_tail(statement, conversions(place, after, head) if after is not None else [])
+        )
         if new_leave is not None and not always:
             self.output.extend(conversions(place, head, new_leave))
         self.environment = new_leave

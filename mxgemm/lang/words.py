@@ -74,7 +74,9 @@ class WordLowering(CallLowering):
 
         blocks = register("gridDim" if name == "gridsize" else "blockIdx")
         threads = ir.Binary(place, int64, "mul", blocks, register("blockDim"))
-        return threads if name == "gridsize" else ir.Binary(place, int64, "add", threads, register("threadIdx"))
+        return (
+            threads if name == "gridsize" else ir.Binary(place, int64, "add", threads, register("threadIdx"))
+        )
 
     def _static_integer(self, node: ast.expr) -> int:
         value = self.evaluate(node)
@@ -88,7 +90,9 @@ class WordLowering(CallLowering):
         extents = []
         for item in items:
             if not isinstance(item, ir.Const) or not isinstance(item.value, int):
-                raise self.refuse(node, "the shape of shared and local arrays is constant: literals or outer integers")
+                raise self.refuse(
+                    node, "the shape of shared and local arrays is constant: literals or outer integers"
+                )
             extents.append(int(item.value))
         return tuple(extents)
 
@@ -101,7 +105,10 @@ class WordLowering(CallLowering):
             raise self.refuse(node, "cuda.const.array_like takes a NumPy array of an outer scope")
         if set(keywords) - {"shape", "dtype"}:
             raise self.refuse(node, f"cuda.{space}.array takes shape and dtype; alignment is not supported")
-        arguments = [*node.args, *(keywords[k] for k in ("shape", "dtype")[len(node.args) :] if k in keywords)]
+        arguments = [
+            *node.args,
+            *(keywords[k] for k in ("shape", "dtype")[len(node.args) :] if k in keywords),
+        ]
         if len(arguments) != 2:
             raise self.refuse(node, f"cuda.{space}.array takes shape and dtype")
         shape, element = self._shape(arguments[0]), self._element_type(arguments[1])
@@ -113,7 +120,9 @@ class WordLowering(CallLowering):
         for declared in self.arrays.values():  # the same statement, lowered again by a loop's typing
             if declared.place == place and declared.type == array_type:
                 return ArrayValue(declared.name, array_type)
-        name = f"{space}.{len(self.arrays)}"
+        name = self.array_hint or space
+        if name in self.arrays or name in self.source.parameters:
+            name = f"{name}.{len(self.arrays)}"
         self.arrays[name] = ir.ArrayDeclaration(place, name, array_type)
         return ArrayValue(name, array_type)
 
@@ -146,7 +155,9 @@ class WordLowering(CallLowering):
         element = array.type.element
         if element.name not in ATOMIC_TYPES[operator]:
             allowed = ", ".join(sorted(ATOMIC_TYPES[operator]))
-            raise self.refuse(node, f"cuda.atomic.{member} on {element} is not supported; supported: {allowed}")
+            raise self.refuse(
+                node, f"cuda.atomic.{member} on {element} is not supported; supported: {allowed}"
+            )
         rest = list(zip(nodes, values, strict=True))[1 if whole else 2 :]
         operands = tuple(self.convert(self.scalar(n, v), element) for n, v in rest)
         target = self.temporary(place, element)
@@ -211,7 +222,9 @@ class WordLowering(CallLowering):
             return (mask, value, self.convert(operands[2], int32)), (value.type,)
         if name.startswith("match"):
             if operands[1].type.name not in _WORDS_32_64:
-                raise self.refuse(node, f"cuda.{name} compares 32- and 64-bit numbers, not {operands[1].type}")
+                raise self.refuse(
+                    node, f"cuda.{name} compares 32- and 64-bit numbers, not {operands[1].type}"
+                )
             results = (uint32,) if name == "match_any_sync" else (uint32, boolean)
             return (mask, operands[1]), results
         predicate = self.truth(node, operands[1])

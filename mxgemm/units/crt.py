@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxgemm.errors import UnsupportedError
-from mxgemm.units.formats import FORMATS, Float64
+from mxgemm.units.formats import Float64, format_of
 from mxgemm.units.integers import byte_product
 from mxgemm.units.splits import row_exponents
 from mxgemm.units.words import WORDS, Words, negate, round_words, subtract_multiple, where_at_least
@@ -31,6 +31,9 @@ BLOCK = 1 << 17
 
 ENTRIES = 1 << 14
 """Entries taken apart, or put together, at once."""
+
+STRIPE_ENTRIES = 1 << 17
+"""Entries whose residues are held at once."""
 
 PART_BITS = 26
 
@@ -153,6 +156,18 @@ def _integer(residues: NDArray[np.int64], constants: _Reconstruction) -> tuple[W
     return negate(value)
 
 
+def _put_together(
+    residues: NDArray[np.uint8], exponents: NDArray[np.int64], constants: _Reconstruction, out: NDArray[Any]
+) -> None:
+    """Write the integers with these residues, times 2^exponents, rounded once to the type of ``out``."""
+    fmt = format_of(out.dtype.name)
+    for start in range(0, out.size, ENTRIES):
+        block = slice(start, start + ENTRIES)
+        magnitude, negative = _integer(residues[:, block].astype(np.int64), constants)
+        rounded = round_words(magnitude, exponents[block], fmt)
+        out[block] = np.where(negative, -rounded, rounded)
+
+
 def crt_product(a: NDArray[Any], b: NDArray[Any], count: int, accumulator: str) -> NDArray[Any]:
     """Multiply A by Bᵀ in i8crt``count``; entries that are not finite count as 0.
 
@@ -175,13 +190,10 @@ def crt_product(a: NDArray[Any], b: NDArray[Any], count: int, accumulator: str) 
     scale_a, scale_b = row_scales(a, q), row_scales(b, q)
     left, right = (_residues(x, s, q, constants.moduli) for x, s in ((a, scale_a), (b, scale_b)))
     result = np.empty((a.shape[0], b.shape[0]), np.dtype(accumulator))
-    fmt = FORMATS["f32" if accumulator == "float32" else "f64"]
-    residues = _residue_products(left, right, constants.moduli)
-    exponents = -(scale_a[:, None] + scale_b).reshape(-1)
-    flat = result.reshape(-1)
-    for start in range(0, flat.size, ENTRIES):
-        block = slice(start, start + ENTRIES)
-        magnitude, negative = _integer(residues[:, block].astype(np.int64), constants)
-        rounded = round_words(magnitude, exponents[block], fmt)
-        flat[block] = np.where(negative, -rounded, rounded)
+    height = max(1, STRIPE_ENTRIES // max(result.shape[1], 1))
+    for i in range(0, result.shape[0], height):
+        rows = slice(i, i + height)
+        residues = _residue_products(left[:, rows], right, constants.moduli)
+        exponents = -(scale_a[rows, None] + scale_b).reshape(-1)
+        _put_together(residues, exponents, constants, result[rows].reshape(-1))
     return result

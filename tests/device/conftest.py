@@ -17,6 +17,7 @@ def forget() -> None:
         cached.cache_clear()
     driver._primary.clear()
     memory._streams.clear()
+    memory._pending = memory._Pending()
     kernel._kernels = kernel._Once()
 
 

@@ -20,6 +20,7 @@ _FIXED = {
     "cuDeviceGetName": b"Fake H200\0\0",
     "cuEventCreate": 77,
     "cuStreamCreate": 55,
+    "cuThreadExchangeStreamCaptureMode": "global",
     "cuGetErrorString": b"invalid argument",
     "cuMemAllocAsync": 0x7000,
     "cuPointerGetAttribute": 1,
@@ -30,6 +31,8 @@ class FakeDriver:
     """The functions of the driver API that mxgemm calls; two devices, contexts numbered from 100."""
 
     CUstream = CUdeviceptr = CUfunction = staticmethod(int)
+    CUresult = Status
+    CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED="relaxed")
     CUstream_flags = SimpleNamespace(CU_STREAM_NON_BLOCKING=1)
     CUevent_flags = SimpleNamespace(CU_EVENT_DISABLE_TIMING=2)
     CUpointer_attribute = SimpleNamespace(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL=9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -290,31 +291,33 @@ def workspace_view(**changes: Any) -> ArrayView:
 def test_a_workspace_that_does_not_fit_is_refused(
     changes: dict[str, Any], error: type[MxgemmError], words: str
 ) -> None:
-    with pytest.raises(error, match=words), array.workspace(workspace_view(**changes), 1024, 0, 0x10):
-        pass
+    with pytest.raises(error, match=words):
+        array.workspace(workspace_view(**changes), 1024, 0, 0x10)
 
 
 def test_a_workspace_that_fits_is_used_even_under_capture(fake: SimpleNamespace) -> None:
     fake.driver.capturing.add(0x10)
-    with array.workspace(workspace_view(), 1024, 0, 0x10) as pointer:
-        assert pointer == 0x8000
-    assert not [name for name in fake.driver.names() if name.startswith("cuMem")]
+    found = array.workspace(workspace_view(), 1024, 0, 0x10)
+    found.done(0x10)
+    assert found.pointer == 0x8000
+    assert fake.driver.calls == []
 
 
-def test_without_a_workspace_memory_is_taken_and_given_back_in_the_streams_order(
-    fake: SimpleNamespace,
-) -> None:
-    with array.workspace(None, 1024, 0, 0x10) as pointer:
-        assert pointer == 0x7000
-        fake.driver.calls.append(("launch",))
-    used = [call for call in fake.driver.calls if call[0] in ("cuMemAllocAsync", "launch", "cuMemFreeAsync")]
-    assert used == [("cuMemAllocAsync", 1024, 0x10), ("launch",), ("cuMemFreeAsync", 0x7000, 0x10)]
+def test_without_a_workspace_memory_is_taken_until_it_is_done_with(fake: SimpleNamespace) -> None:
+    found = array.workspace(None, 1024, 0, 0x10)
+    assert found.pointer == 0x7000
+    found.done(0x10)
+    del found
+    gc.collect()
+    counted = ("cuMemAllocAsync", "cuEventRecord", "cuMemFreeAsync")
+    assert [call for call in fake.driver.calls if call[0] in counted] == [
+        ("cuMemAllocAsync", 1024, 0x10),
+        ("cuEventRecord", 77, 0x10),
+        ("cuMemFreeAsync", 0x7000, 55),
+    ]
 
 
 def test_without_a_workspace_a_capture_is_refused(fake: SimpleNamespace) -> None:
     fake.driver.capturing.add(0x10)
-    with (
-        pytest.raises(UnsupportedError, match="pass workspace= of 1024"),
-        array.workspace(None, 1024, 0, 0x10),
-    ):
-        pass
+    with pytest.raises(UnsupportedError, match="pass workspace= of 1024"):
+        array.workspace(None, 1024, 0, 0x10)

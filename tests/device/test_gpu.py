@@ -145,6 +145,34 @@ def test_a_captured_launch_runs_at_each_replay(cupy: Any) -> None:
     assert np.all(x.get() == 8)
 
 
+@pytest.mark.parametrize("is_done", [True, False])
+def test_memory_that_goes_during_a_capture_leaves_the_graph_whole(cupy: Any, is_done: bool) -> None:
+    x = cupy.ones(1024, np.float32)
+    scale(x, 1.0)
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        memory = device.allocate_zeroed(1 << 20, 0, stream.ptr)
+        if is_done:
+            memory.done(stream.ptr)
+        stream.synchronize()
+        stream.begin_capture(cupy.cuda.runtime.streamCaptureModeGlobal)
+        try:
+            del memory
+            scale(x, 2.0)
+        finally:
+            graph = stream.end_capture()
+        graph.launch(stream)
+        assert np.all(x.get() == 2)
+
+
+def test_memory_goes_after_its_stream(cupy: Any) -> None:
+    stream = cupy.cuda.Stream(non_blocking=True)
+    memory = device.allocate_zeroed(1 << 20, 0, stream.ptr)
+    memory.done(stream.ptr)
+    assert not device.copy_to_host(memory.pointer, 1 << 20, 0, stream.ptr).any()
+    del stream, memory
+    cupy.cuda.Device().synchronize()
+
+
 def test_a_named_stream_is_waited_for(cupy: Any) -> None:
     producer, consumer = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
     for _ in range(5):
@@ -196,7 +224,7 @@ def test_jax_arrays_and_results(dtype: str) -> None:
     host = np.arange(48).reshape(6, 8).astype(array.numpy_dtype(dtype))
     x = jax.device_put(host, jax.devices("cuda")[0]) * 1
     found = array.view(x)
-    assert (found.library, found.backend, found.dtype) == ("jax", "cuda:0", dtype)
+    assert (found.library, found.backend, found.dtype, found.readonly) == ("jax", "cuda:0", dtype, True)
     assert found.pointer == x.unsafe_buffer_pointer()
     assert np.array_equal(array.to_host(found), host)
     made = array.from_host(host, found)

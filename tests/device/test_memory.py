@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from mxgemm import device
+from mxgemm.device import memory
 from mxgemm.errors import UnsupportedError
 
 
@@ -34,19 +35,56 @@ def test_a_buffer_goes_after_its_last_use_and_never_names_the_callers_stream(fak
     assert fake.driver.contexts == []
 
 
-def test_a_buffer_of_unknown_use_waits_for_the_device(fake: SimpleNamespace) -> None:
-    buffer = device.allocate(100, 1, 0x10)
+def test_a_buffer_of_unknown_use_goes_with_a_later_allocation_and_not_in_its_finalizer(
+    fake: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "_PENDING_COUNT", 2)
+    for _ in range(2):
+        buffer = device.allocate(100, 1, 0x10)
+        del buffer
+        gc.collect()
+        assert frees(fake) == []
+    device.allocate(100, 0, 0x10)
+    assert frees(fake) == []
+    kept = device.allocate(100, 1, 0x10)
+    assert frees(fake) == [("cuCtxSynchronize",), *[("cuMemFreeAsync", 0x7000, 55)] * 2]
+    fake.driver.calls.clear()
+    device.allocate(100, 1, 0x10)
+    assert frees(fake) == []
+    assert kept.nbytes == 100
+
+
+def test_much_memory_of_unknown_use_does_not_wait_for_a_count(fake: SimpleNamespace) -> None:
+    buffer = device.allocate(memory._PENDING_BYTES, 0, 0x10)
     del buffer
     gc.collect()
+    device.allocate(1, 0, 0x10)
     assert frees(fake) == [("cuCtxSynchronize",), ("cuMemFreeAsync", 0x7000, 55)]
 
 
-def test_a_buffer_freed_by_hand_is_freed_once(fake: SimpleNamespace) -> None:
-    buffer = device.allocate(100, 1, 0x10)
-    buffer.free(0x10)
+def test_a_full_device_is_asked_again_after_freeing(fake: SimpleNamespace) -> None:
+    buffer = device.allocate(100, 0, 0x10)
     del buffer
     gc.collect()
-    assert frees(fake) == [("cuMemFreeAsync", 0x7000, 0x10)]
+    fake.driver.refuses.add("cuMemAllocAsync")
+    with pytest.raises(device.DriverError, match="cuMemAllocAsync"):
+        device.allocate(100, 0, 0x10)
+    assert frees(fake) == [("cuCtxSynchronize",), ("cuMemFreeAsync", 0x7000, 55)]
+    assert fake.driver.names().count("cuMemAllocAsync") == 3
+
+
+def test_a_buffer_goes_beside_captures_and_the_threads_mode_comes_back(fake: SimpleNamespace) -> None:
+    buffer = device.allocate(100, 0, 0x10)
+    buffer.done(0x10)
+    del buffer
+    gc.collect()
+    modes = [call[1] for call in fake.driver.calls if call[0] == "cuThreadExchangeStreamCaptureMode"]
+    assert modes == ["relaxed", "global"]
+
+
+def test_zeroed_memory_is_filled_in_the_order_of_its_stream(fake: SimpleNamespace) -> None:
+    assert device.allocate_zeroed(12, 0, 0x10).pointer == 0x7000
+    assert ("cuMemsetD8Async", 0x7000, 0, 12, 0x10) in fake.driver.calls
 
 
 def test_no_bytes_are_one_byte_for_the_driver(fake: SimpleNamespace) -> None:
@@ -56,6 +94,7 @@ def test_no_bytes_are_one_byte_for_the_driver(fake: SimpleNamespace) -> None:
 
 def test_a_buffer_of_a_broken_device_does_not_raise_when_it_goes(fake: SimpleNamespace) -> None:
     buffer = device.allocate(100, 0, 0x10)
+    buffer.done(0x10)
     fake.driver.refuses.add("cuMemFreeAsync")
     del buffer
     gc.collect()

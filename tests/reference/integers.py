@@ -89,7 +89,7 @@ def convert(total: Fraction, output: str) -> float:
     return size + 0.0
 
 
-def unit_group(
+def unit_group(  # noqa: PLR0917  # the arguments of the model
     pairs: Sequence[tuple[float, float]],
     c: float,
     emins: tuple[int, int],
@@ -208,7 +208,7 @@ def _split_entry(
 
 
 def add32(x: float, y: float) -> float:
-    """x + y rounded to float32."""
+    """Add two float32 with one rounding."""
     if not (math.isfinite(x) and math.isfinite(y)):
         return x + y
     return rounded(Fraction(x) + Fraction(y), KINDS["float32"])
@@ -236,7 +236,7 @@ def crt_bits(moduli: Sequence[int], k: int) -> int:
     return q
 
 
-def product(
+def product(  # noqa: PLR0917  # the arguments of the model
     a: np.ndarray, b: np.ndarray, configuration: Any, unit: Any, emins: tuple[int, int], q: int = 0
 ) -> np.ndarray:
     """A·B entry by entry in a floating-point configuration.

@@ -86,6 +86,7 @@ def test_depths_beyond_one_block_are_whole(monkeypatch: pytest.MonkeyPatch) -> N
     whole = multiply(a, b, row)
     monkeypatch.setattr(crt, "BLOCK", 32)
     monkeypatch.setattr(crt, "ENTRIES", 4)
+    monkeypatch.setattr(crt, "STRIPE_ENTRIES", 6)
     assert same_bits(multiply(a, b, row), whole)
 
 

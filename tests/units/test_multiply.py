@@ -55,7 +55,7 @@ def _split_case(precision: str) -> tuple[np.ndarray, np.ndarray, Configuration]:
 def test_a_dropped_product_of_a_split_is_caught(precision: str) -> None:
     row = configuration("float32", "float32", precision)
     rng = np.random.default_rng(13)
-    # A low byte of 0x3F makes the third term as large as it gets, so that even the product 33 shows somewhere.
+    # A low byte of 0x3F makes the third term as large as it gets, so that even product 33 shows somewhere.
     words = [
         (1 + rng.random((200, 8)) / 2).astype(np.float32).view(np.uint32) & ~np.uint32(0xFF) for _ in "ab"
     ]

@@ -13,12 +13,12 @@ import pytest
 from mxgemm.configs import configuration
 from mxgemm.epilogue import EpilogueSpec
 from mxgemm.problem import Operand, pose
-from mxgemm.units import multiply, run
 from mxgemm.units import epilogue as steps
+from mxgemm.units import multiply, run
 from mxgemm.units.formats import numpy_dtype
 from mxgemm.units.run import UnitRun
 from tests.reference import integers as reference
-from tests.units.data import generate, same_bits
+from tests.units.data import same_bits
 
 ARRAYS = ("bias", "scale_rows", "scale_cols")
 
@@ -167,15 +167,16 @@ def test_nan_passes_relu_and_bias() -> None:
 
 @pytest.mark.parametrize(
     ("dtype", "precision"),
-    [("float16", "native"), ("float32", "bf16x9"), ("float32", "f16x3"), ("float64", "scalar"), ("float64", "i8crt20"),
-     ("int8", "exact"), ("int64", "exact"), ("float8_e4m3fn", "native")],
+    [
+        ("float16", "native"), ("float8_e4m3fn", "native"), ("float32", "bf16x3"), ("float32", "f16x3"),
+        ("float32", "scalar"), ("float64", "scalar"), ("float32", "i8crt20"), ("int8", "exact"),
+        ("int64", "exact"),
+    ],
 )  # fmt: skip
 def test_memory_stays_within_twelve_times_operands_and_result(dtype: str, precision: str) -> None:
-    m, k, n = 700, 300, 500
-    a, b = generate("bits" if "int" in dtype else "uniform", np.random.default_rng(1), (m, k), dtype), None
-    b = np.ascontiguousarray(a.reshape(-1)[: k * n].reshape(k, n))
+    a, b = np.ones((700, 96), numpy_dtype(dtype)), np.ones((96, 600), numpy_dtype(dtype))
     tracemalloc.start()
     found = _run(a, b, precision=precision).array
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak <= 12 * (a.nbytes + b.nbytes + found.nbytes) + 64 * 2**20
+    assert peak <= 12 * (a.nbytes + b.nbytes + found.nbytes)

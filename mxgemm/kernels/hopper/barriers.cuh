@@ -39,7 +39,7 @@ __device__ __forceinline__ u32 cluster_rank() {
     return rank;
 }
 __device__ __forceinline__ void cluster_barrier() {
-    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory");
 }
 
 // Ordinary writes to shared memory become visible to the copy engine and to wgmma.

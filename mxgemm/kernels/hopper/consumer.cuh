@@ -25,17 +25,17 @@ template <class I> struct Consumer {
     int thread;    // in the warpgroup
 
     __device__ __forceinline__ Consumer(u32 shared, int group)
-        : ring(shared + S::BARRIERS), a(shared + S::A_FIRST + group * A::PANEL_BYTES), b(shared + S::B_FIRST),
+        : ring(shared + S::BARRIERS), a(shared + group * A::PANEL_BYTES), b(shared + S::A_BYTES),
           thread(int(threadIdx.x) % 128) {}
 
     __device__ __forceinline__ void wait() const {
-        if constexpr (I::CONVERTERS > 0) ring.wait_ready();
+        if constexpr (I::CONVERTED) ring.wait_ready();
         else ring.wait_full();
     }
     // Unit's columns from `first` on, times all k of the current stage.
     template <class Unit, class Sum>
     __device__ __forceinline__ void multiply(Sum (&sums)[Unit::COUNT], int first, bool accumulate) const {
-        const u64 from_a = A::of(a + ring.stage * S::A_BYTES), from_b = B::of(b + ring.stage * S::B_BYTES + first * ROW_BYTES);
+        const u64 from_a = A::of(a + ring.stage * S::BYTES), from_b = B::of(b + ring.stage * S::BYTES + first * ROW_BYTES);
 #pragma unroll
         for (int step = 0; step < 4; ++step)
             Unit::multiply(sums, from_a + step * A::STEP, from_b + step * B::STEP, step || accumulate);

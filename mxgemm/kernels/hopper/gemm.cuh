@@ -1,4 +1,4 @@
-// The kernel: a persistent block of producer, converter and BM / 64 consumer warpgroups.
+// The kernel: a persistent block of PRODUCERS producer warpgroups and BM / 64 consumer warpgroups.
 
 template <class I>
 __device__ __forceinline__ void hopper_gemm(const TensorMap& map_a, const TensorMap& map_b, const TensorMap& map_d,
@@ -15,7 +15,7 @@ __device__ __forceinline__ void hopper_gemm(const TensorMap& map_a, const Tensor
             prefetch_map(map_a);
             prefetch_map(map_b);
         }
-        S::Ring_::init(base + S::BARRIERS, I::BULK_LOAD ? 1 : 4, 4 * I::CONVERTERS, S::CONSUMERS * I::CLUSTER);
+        S::Ring_::init(base + S::BARRIERS, I::BULK_LOAD ? 1 : 4, I::CONVERTED ? Converter<I>::WARPS : 0, S::CONSUMERS * I::CLUSTER);
         barrier_init_fence();
     }
     if constexpr (I::CLUSTER == 1) __syncthreads();
@@ -27,18 +27,15 @@ __device__ __forceinline__ void hopper_gemm(const TensorMap& map_a, const Tensor
         const typename S::Ring_ ring(base + S::BARRIERS);
         if constexpr (I::BULK_LOAD) {
             if (threadIdx.x == 0) Producer<I>::run(map_a, map_b, ring, tiles, base, blocks, rank);
+            if constexpr (I::CONVERTED)
+                if (threadIdx.x >= 32) Converter<I>::run(ring, tiles, base, blocks, int(threadIdx.x) - 32);
             __syncwarp();
         } else {
             RegisterProducer<I>::run(p, ring, tiles, base, blocks, group);
         }
-    } else if (I::CONVERTERS > 0 && group < I::PRODUCERS + I::CONVERTERS) {
-        if constexpr (I::CONVERTERS > 0) {
-            give_registers<I::CONVERTER_REGISTERS>();
-            Converter<I>::run(typename S::Ring_(base + S::BARRIERS), tiles, base, blocks, int(threadIdx.x) - 128 * I::PRODUCERS);
-        }
     } else {
         take_registers<I::CONSUMER_REGISTERS>();
-        const int rows = group - I::PRODUCERS - I::CONVERTERS;
+        const int rows = group - I::PRODUCERS;
         Consumer<I> consumer(base, rows);
         Store<I> store{p, map_d, base + S::STORE_FIRST + u32(rows * I::BUFFERS * S::STORE_BYTES), rows, consumer.thread};
 #pragma unroll 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 from mxgemm.epilogue import EpilogueSpec
@@ -12,7 +12,7 @@ from mxgemm.kernels.hopper.wgmma import Wgmma
 __all__ = ["HopperInstance"]
 
 _FOLDER = Path(__file__).parent
-_SHARED = ("types", "convert", "arguments", "activations", "epilogue")    # of every family
+_SHARED = ("types", "convert", "arguments", "activations", "epilogue")  # of every family
 _OWN = ("barriers", "tensor_map", "descriptor", "ring", "scheduler", "roles", "stage", "producer",
         "register_producer", "converter", "consumer", "chains", "store", "gemm")  # fmt: skip
 
@@ -29,19 +29,19 @@ _ACTIVATION = {
     "identity": "Identity", "relu": "Relu", "clamp": "Clamp", "gelu": "Gelu", "gelu-tanh": "GeluTanh",
     "silu": "Silu",
 }  # fmt: skip
-# (producers, converters, consumers, unaligned) -> registers a thread of each; together at most 65536 a block.
+# (producers, consumers, unaligned, converted) -> registers a thread of each; together at most 65536 a block.
 _REGISTERS = {
-    (1, 0, 2, False): (40, 0, 232),
-    (1, 0, 2, True): (128, 0, 192),
-    (2, 0, 2, True): (112, 0, 144),
-    (1, 1, 2, False): (40, 72, 200),
-    (1, 2, 2, False): (40, 56, 176),
+    (1, 2, False, False): (40, 232),
+    (1, 2, False, True): (72, 216),
+    (1, 2, True, False): (128, 192),
+    (2, 2, True, False): (112, 144),
 }
+_NO_EPILOGUE = EpilogueSpec()
 _ROW_BYTES = 128
 _ITEMSIZE = {"float16": 2, "bfloat16": 2, "float32": 4, "int32": 4}
 
 
-@lru_cache(maxsize=None)
+@cache
 def _text(folder: Path, name: str) -> str:
     return (folder / f"{name}.cuh").read_text(encoding="utf-8")
 
@@ -91,12 +91,12 @@ class HopperInstance:
     unaligned: bool = False
     producers: int = 1
     c_pairs: bool = False
-    converters: int = 0
+    converted: bool = False
     c: str | None = None
     bias: str | None = None
     scale_rows: str | None = None
     scale_cols: str | None = None
-    epilogue: EpilogueSpec = EpilogueSpec()
+    epilogue: EpilogueSpec = _NO_EPILOGUE
 
     lowering = "wgmma"
 
@@ -108,7 +108,7 @@ class HopperInstance:
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return 128 * (self.producers + self.converters + self.consumers)
+        return 128 * (self.producers + self.consumers)
 
     @property
     def depth(self) -> int:
@@ -154,8 +154,8 @@ class HopperInstance:
     def _instance(self) -> str:
         sums = "i32" if self.is_integer else "float"
         chains = {0: "OneChain", 1: "ShortChains"}.get(self.chain, "LongChains")
-        key = (self.producers, self.converters, self.consumers, self.unaligned)
-        producer, converter, consumer = _REGISTERS.get(key, (0, 0, 0))
+        key = (self.producers, self.consumers, self.unaligned, self.converted)
+        producer, consumer = _REGISTERS.get(key, (0, 0))
         flag = {True: "true", False: "false"}
         return f"""
 struct Instance {{
@@ -166,13 +166,15 @@ struct Instance {{
     using Epilogue = ::{self._epilogue()};
     using Chains = {chains}<Instance>;
     static constexpr bool A_K_MAJOR = {flag[self.a_k_major]}, B_K_MAJOR = {flag[self.b_k_major]};
-    static constexpr int BM = {self.rows}, BN = {self.columns}, STAGES = {self.stages}, CLUSTER = {self.cluster};
-    static constexpr int GROUP = {self.group}, CHAIN_STAGES = {self.chain}, BUFFERS = {self.buffers};
+    static constexpr int BM = {self.rows}, BN = {self.columns}, STAGES = {self.stages};
+    static constexpr int CLUSTER = {self.cluster}, GROUP = {self.group};
+    static constexpr int CHAIN_STAGES = {self.chain}, BUFFERS = {self.buffers};
     static constexpr bool BULK_STORE = {flag[self.bulk_store]};
     static constexpr int A_BATCHED = {int(self.batched)}, B_BATCHED = {int(self.batched)};
     static constexpr bool BULK_LOAD = {flag[not self.unaligned]}, C_PAIRS = {flag[self.c_pairs]};
-    static constexpr int PRODUCERS = {self.producers}, CONVERTERS = {self.converters};
-    static constexpr int PRODUCER_REGISTERS = {producer}, CONVERTER_REGISTERS = {converter}, CONSUMER_REGISTERS = {consumer};
+    static constexpr bool CONVERTED = {flag[self.converted]};
+    static constexpr int PRODUCERS = {self.producers};
+    static constexpr int PRODUCER_REGISTERS = {producer}, CONSUMER_REGISTERS = {consumer};
 }};
 """
 
@@ -180,7 +182,8 @@ struct Instance {{
         sums = "i32" if self.is_integer else "float"
         cluster = f"__cluster_dims__({self.cluster}, 1, 1) " if self.cluster > 1 else ""
         unaligned = ", const void* a, const void* b, i64 a_outer, i64 b_outer, i64 a_batch, i64 b_batch"
-        fill = "p.a = a; p.b = b; p.a_outer = a_outer; p.b_outer = b_outer; p.batch[0].a = a_batch; p.batch[0].b = b_batch;"
+        fields = ("a", "b", "a_outer", "b_outer")
+        fill = " ".join([f"p.{x} = {x};" for x in fields] + [f"p.batch[0].{x} = {x}_batch;" for x in "ab"])
         if not self.unaligned:
             unaligned = fill = ""
         mode = "MODE_PRODUCT | MODE_C" if self.c else "MODE_PRODUCT"
@@ -192,7 +195,8 @@ extern "C" __global__ void {cluster}__launch_bounds__({self.threads}, 1)
     i64 c_batch, i64 bias_batch, double alpha, double beta, double low, double high, u32* flags{unaligned}) {{
     Arguments<{sums}> p;
     p.d = d; p.c = c; p.bias = bias; p.m = m; p.n = n; p.k = k; p.products = u64(products);
-    p.d_row = d_row; p.d_col = d_col; p.c_row = c_row; p.c_col = c_col; p.bias_row = bias_row; p.bias_col = bias_col;
+    p.d_row = d_row; p.d_col = d_col; p.c_row = c_row; p.c_col = c_col;
+    p.bias_row = bias_row; p.bias_col = bias_col;
     p.batch[0].d = d_batch; p.batch[0].c = c_batch; p.batch[0].bias = bias_batch;
     p.alpha = {sums}(alpha); p.beta = {sums}(beta); p.low = {sums}(low); p.high = {sums}(high);
     p.flags = flags; p.mode = {mode}; {fill}

@@ -44,8 +44,9 @@ template <class I> struct Producer {
                 ring.wait_empty();
                 const u32 barrier = ring.full_barrier();
                 barrier_expect(barrier, S::BYTES);
-                load_a(shared + S::A_FIRST + ring.stage * S::A_BYTES, map_a, barrier, tile, block * S::DEPTH);
-                load_b(shared + S::B_FIRST + ring.stage * S::B_BYTES, map_b, barrier, tile, block * S::DEPTH, rank);
+                const u32 stage = shared + ring.stage * S::BYTES;
+                load_a(stage, map_a, barrier, tile, block * S::DEPTH);
+                load_b(stage + S::A_BYTES, map_b, barrier, tile, block * S::DEPTH, rank);
                 ring.advance();
             }
         }

@@ -102,7 +102,7 @@ template <class I> struct RegisterProducer {
 #pragma unroll 1
             for (int block = 0; block < blocks; ++block) {
                 if (turn == producer) {
-                    const u32 to_a = shared + S::A_FIRST + ring.stage * S::A_BYTES, to_b = shared + S::B_FIRST + ring.stage * S::B_BYTES;
+                    const u32 to_a = shared + ring.stage * S::BYTES, to_b = to_a + S::A_BYTES;
                     Granules x[2][BATCH];
                     load(x[0], a, b, 0);
                     ring.wait_empty();

@@ -32,6 +32,8 @@ template <class I> struct Store {
     using T = typename I::Sum;
     static constexpr int COLUMNS = ROW_BYTES / int(sizeof(D)), CHUNKS = (I::BN + COLUMNS - 1) / COLUMNS;
 
+    static_assert(!I::BULK_STORE || (I::BN % COLUMNS == 0 && CHUNKS % I::BUFFERS == 0));
+
     const Arguments<T>& p;
     const TensorMap& map;
     u32 buffers;    // this warpgroup's

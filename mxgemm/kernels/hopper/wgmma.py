@@ -63,7 +63,8 @@ class Wgmma:
         return (
             f"struct {name} {{\n"
             f"    static constexpr int COUNT = {n};\n"
-            f"    __device__ __forceinline__ static void multiply({kind} (&d)[{n}], u64 a, u64 b, int accumulate) {{\n"
+            "    __device__ __forceinline__ static void\n"
+            f"    multiply({kind} (&d)[{n}], u64 a, u64 b, int accumulate) {{\n"
             f'        asm volatile("{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{n + 2}, 0;\\n{self.instruction} "\n'
             f'            "{{{registers}}}, "\n'
             f'            "%{n}, %{n + 1}, p{self._modifiers()};\\n}}"\n'

@@ -1,0 +1,97 @@
+"""The kernel dialect: ``from mxgemm import cuda`` in place of ``from numba import cuda``.
+
+With a GPU kernels run on it; without one, or with ``MXGEMM_INTERPRETER=1``, on the reference
+interpreter, which gives the same bits.  ``docs/dialect.md`` lists what is supported and what is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from mxgemm.lang import host as _host
+from mxgemm.lang.device_array import DeviceArray
+from mxgemm.lang.faults import (
+    DivergentBarrierFault,
+    DivisionFault,
+    IndexFault,
+    KernelFault,
+    RaceFault,
+    UninitialisedFault,
+)
+from mxgemm.lang.host import (
+    as_cuda_array,
+    default_stream,
+    device_array,
+    device_array_like,
+    event,
+    event_elapsed_time,
+    is_available,
+    is_cuda_array,
+    pinned_array,
+    pinned_array_like,
+    select_device,
+    stream,
+    synchronize,
+    to_device,
+)
+from mxgemm.lang.jit import jit
+from mxgemm.lang.signatures import void
+from mxgemm.lang.stubs import ROOT as _WORDS
+from mxgemm.lang.types import SCALARS as _SCALARS
+
+if TYPE_CHECKING:
+    from mxgemm.lang.stubs import Stub
+    from mxgemm.lang.types import Scalar
+
+__all__ = [
+    "DeviceArray",
+    "DivergentBarrierFault",
+    "DivisionFault",
+    "IndexFault",
+    "KernelFault",
+    "RaceFault",
+    "UninitialisedFault",
+    "as_cuda_array",
+    "default_stream",
+    "device_array",
+    "device_array_like",
+    "event",
+    "event_elapsed_time",
+    "is_available",
+    "is_cuda_array",
+    "jit",
+    "pinned_array",
+    "pinned_array_like",
+    "select_device",
+    "stream",
+    "synchronize",
+    "to_device",
+    "void",
+    *sorted(_WORDS),
+    *sorted(name for name in _SCALARS if name != "bool"),
+]
+
+_NAMES: dict[str, Stub | Scalar] = {
+    **_WORDS,
+    **{name: scalar for name, scalar in _SCALARS.items() if name != "bool"},
+    "boolean": _SCALARS["bool"],
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Words of the dialect, element types, and the refusal by name of what Numba has and this has not."""
+    if name in _NAMES:
+        return _NAMES[name]
+    _refuse(name)
+
+
+def _refuse(name: str) -> NoReturn:
+    reason = _host.REFUSED.get(name)
+    if reason is None:
+        raise AttributeError(f"mxgemm.cuda has no attribute {name!r}")
+    # An AttributeError too, so that hasattr() answers False instead of raising.
+    raise _host.RefusedNameError(f"cuda.{name} is not supported: {reason}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_NAMES})

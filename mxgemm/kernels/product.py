@@ -1,0 +1,38 @@
+"""ProductClass: all that a kernel's code depends on, a problem without its extents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mxgemm.configs import Configuration
+from mxgemm.kernels.instance import EpilogueClass
+from mxgemm.kernels.operands import OperandClass
+
+__all__ = ["ProductClass"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProductClass:
+    """All that a kernel's code depends on: a problem without its extents, on one architecture.
+
+    Attributes
+    ----------
+    configuration : Configuration
+    arch : str
+    accumulator : str
+        Element type of the sums: the configuration's, or a wider integer result's own.
+    a, b : OperandClass
+    epilogue : EpilogueClass
+    batch_axes : int
+    k : int
+        Products of one entry; it decides only whether chains end inside.
+    """
+
+    configuration: Configuration
+    arch: str
+    accumulator: str
+    a: OperandClass
+    b: OperandClass
+    epilogue: EpilogueClass
+    batch_axes: int
+    k: int

@@ -1,0 +1,200 @@
+"""Arguments of a launch: their types, device copies of host arrays, and what goes back to the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from mxgemm import array as arrays
+from mxgemm.errors import DTypeError, ShapeError, UnsupportedError
+from mxgemm.lang.device_array import DeviceArray, layout_of, row_major, type_number
+from mxgemm.lang.types import ArrayType, Scalar, Type, boolean, float64, int64, scalar_of_dtype, uint64
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mxgemm.lang.backend import Backend
+
+__all__ = ["SCALAR_NUMBERS", "Prepared", "as_device", "prepare", "scalar_type", "scalar_word"]
+
+#: Scalar classes whose type needs no look at the value.
+SCALAR_NUMBERS: Final[dict[type, int]] = {
+    bool: type_number(boolean),
+    float: type_number(float64),
+}
+
+
+def scalar_type(value: Any) -> Scalar | None:
+    """The type of a scalar argument as Numba sees it; None when the value is no scalar."""
+    if isinstance(value, np.generic):
+        return scalar_of_dtype(value.dtype)
+    if isinstance(value, bool):
+        return boolean
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**64:
+            raise DTypeError(f"the integer {value} does not fit 64 bits")
+        return int64 if value < 2**63 else uint64
+    if isinstance(value, float):
+        return float64
+    if (
+        hasattr(value, "dtype")
+        and getattr(value, "shape", None) == ()
+        and type(value).__module__ == "ml_dtypes"
+    ):
+        return scalar_of_dtype(np.dtype(value.dtype))
+    return None
+
+
+def scalar_word(value: Any, t: Scalar) -> Any:
+    """A scalar as a launch passes it: of exactly the parameter's width."""
+    converted = np.asarray(value).astype(t.dtype)[()]
+    if t.is_float and t.bits == 16:
+        return np.asarray(converted).view(np.uint16)[()]
+    return converted
+
+
+@dataclass
+class Prepared:
+    """Arguments ready for a launch, in parameter order."""
+
+    types: list[Type] = field(default_factory=list)
+    words: list[tuple[Any, ...]] = field(default_factory=list)
+    copies: list[tuple[int, Any, DeviceArray]] = field(default_factory=list)
+    keep: list[Any] = field(default_factory=list)
+
+
+def prepare(backend: Backend, arguments: Sequence[Any], stream: int) -> Prepared:
+    """Type every argument; host arrays are copied to the device, one copy for one array passed twice."""
+    ready = Prepared()
+    for position, argument in enumerate(arguments):
+        if isinstance(argument, DeviceArray):
+            _add_device(ready, _own(backend, argument))
+            continue
+        scalar = scalar_type(argument)
+        if scalar is not None:
+            ready.types.append(scalar)
+            ready.words.append((argument,))
+        elif isinstance(argument, np.ndarray):
+            _add_host(ready, backend, position, argument, stream)
+        else:
+            device_array = as_device(backend, argument)
+            ready.keep.append(device_array)
+            _add_device(ready, device_array)
+    return ready
+
+
+def _own(backend: Backend, array: DeviceArray) -> DeviceArray:
+    if array.backend is not backend:
+        raise UnsupportedError(
+            f"{array!r} cannot be used on {backend.name}; copy it with cuda.to_device there"
+        )
+    return array
+
+
+def _add_device(ready: Prepared, array: DeviceArray) -> None:
+    ready.types.append(array.array_type)
+    ready.words.append(array.words)
+
+
+def _add_host(ready: Prepared, backend: Backend, position: int, argument: Any, stream: int) -> None:
+    for _, host, copy in ready.copies:
+        if _same(host, argument):
+            ready.copies.append((position, argument, copy))
+            _add_device(ready, copy)
+            return
+    copy = upload(backend, argument, stream)
+    ready.copies.append((position, argument, copy))
+    _add_device(ready, copy)
+
+
+def _same(a: Any, b: Any) -> bool:
+    return (
+        a.ctypes.data == b.ctypes.data
+        and a.shape == b.shape
+        and a.strides == b.strides
+        and a.dtype == b.dtype
+    )
+
+
+def check_overlap(ready: Prepared, written: frozenset[int]) -> None:
+    """Refuse host arrays that share memory when a kernel writes one of them: each has its own copy.
+
+    Raises
+    ------
+    ShapeError
+        Naming the way out.
+    """
+    for i, (position, host, copy) in enumerate(ready.copies):
+        for other_position, other, other_copy in ready.copies[i + 1 :]:
+            if copy is other_copy or not (position in written or other_position in written):
+                continue
+            if np.shares_memory(host, other, max_work=1) if host.size and other.size else False:
+                raise ShapeError(
+                    f"arguments {position} and {other_position} share host memory and the kernel writes one of "
+                    "them; copy the whole array with cuda.to_device and pass views of the device array"
+                )
+
+
+def upload(backend: Backend, source: Any, stream: int) -> DeviceArray:
+    """A device copy of a host array; an array with gaps becomes contiguous in C order."""
+    dtype = source.dtype
+    scalar_of_dtype(dtype)
+    order = "F" if layout_of(source.shape, source.strides, dtype.itemsize) == "F" else "C"
+    dense = np.asarray(source, order=order)  # type: ignore[call-overload]  # order is "C" or "F"
+    memory = backend.allocate(dense.nbytes, stream)
+    strides = row_major(source.shape, dtype.itemsize, order)
+    array = DeviceArray(backend, memory, 0, source.shape, strides, dtype, stream)
+    raw = dense.reshape(-1, order=order).view(np.uint8)
+    if raw.size:
+        backend.copy_in(memory, 0, raw, stream)
+    return array
+
+
+class _Foreign:
+    """Memory of another library's array, kept alive."""
+
+    def __init__(self, pointer: int, owner: Any, data: Any = None) -> None:
+        self.pointer, self.owner, self.data = pointer, owner, data
+
+
+def as_device(backend: Backend, value: Any) -> DeviceArray:
+    """Another library's device array as a ``DeviceArray`` over the same memory.
+
+    Raises
+    ------
+    TypeError
+        When ``value`` is no array and no scalar of the dialect.
+    """
+    if not hasattr(value, "__cuda_array_interface__") and not hasattr(value, "__dlpack__"):
+        raise DTypeError(
+            f"{value!r} cannot be a kernel argument; supported: Python and NumPy numbers, NumPy arrays, device "
+            "arrays of any library with __dlpack__ or __cuda_array_interface__"
+        )
+    seen = arrays.view(value, "an argument")
+    dtype = arrays.numpy_dtype(seen.dtype)
+    strides = tuple(s * dtype.itemsize for s in seen.strides)
+    if seen.host is not None:
+        raise UnsupportedError(f"{seen} lies in host memory; pass it as a NumPy array (numpy.from_dlpack)")
+    stream = backend.default_stream if seen.stream is None else seen.stream
+    return DeviceArray(backend, _Foreign(seen.pointer, seen), 0, seen.shape, strides, dtype, stream)
+
+
+def coerce(t: Type, declared: Type, position: int) -> Type:
+    """Check an argument type against a declared one.
+
+    Raises
+    ------
+    DTypeError
+        When an array's element type, number of axes or layout does not fit.
+    """
+    if isinstance(t, ArrayType) and isinstance(declared, ArrayType):
+        fits = (
+            t.element == declared.element and t.ndim == declared.ndim and declared.layout in ("A", t.layout)
+        )
+        if fits:
+            return declared
+    elif isinstance(t, Scalar) and isinstance(declared, Scalar):
+        return declared
+    raise DTypeError(f"argument {position} is {t}, the signature says {declared}")

@@ -1,0 +1,322 @@
+"""Functions under ``@cuda.jit``: specialisations by argument types, configured launches."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from mxgemm.errors import DTypeError, UnsupportedError
+from mxgemm.lang import arguments as args
+from mxgemm.lang.backend import Backend, CompileChoices, Program
+from mxgemm.lang.cuda_source import cuda_source
+from mxgemm.lang.device_array import DeviceArray
+from mxgemm.lang.passes import build
+from mxgemm.lang.runtime import current
+from mxgemm.lang.signatures import Signature
+from mxgemm.lang.source import KernelSource
+from mxgemm.lang.streams import handle_of
+from mxgemm.lang.types import Scalar, Type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mxgemm.lang import ir
+
+__all__ = ["CudaFunction", "Launch"]
+
+_WORD: Final = {"value": 0, "array": 0, "pointer": 1}
+#: Threads a block that ``forall`` uses: a multiple of the warp that fills every architecture's multiprocessor.
+_FORALL_THREADS: Final = 256
+
+
+@dataclass
+class _Ready:
+    """A specialisation for one launch configuration: what to call and how to gather its words."""
+
+    launch: Callable[..., None]
+    gather: tuple[tuple[int, int], ...]
+    scalars: tuple[tuple[int, Scalar], ...]
+    written: frozenset[int]
+    declared: tuple[Type, ...]
+
+
+@dataclass
+class _Cache:
+    """What a function has made so far, by argument types and backend."""
+
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    kernels: dict[tuple[Type, ...], ir.Kernel] = field(default_factory=dict)
+    programs: dict[tuple[str, tuple[Type, ...]], Program] = field(default_factory=dict)
+    launches: dict[Any, Launch] = field(default_factory=dict)
+
+
+class CudaFunction:
+    """A kernel, or a device function that kernels call.
+
+    ``kernel[grid, block](*args)``, ``kernel[grid, block, stream, shared_bytes](*args)`` and
+    ``kernel.forall(n)(*args)`` launch; ``kernel.plain[…]`` launches it exactly as written.
+    """
+
+    is_mxgemm_function = True
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        signatures: tuple[Signature, ...],
+        choices: CompileChoices,
+        *,
+        device: bool,
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.py_func = function
+        self.source_view = KernelSource(function)
+        self.signatures = signatures
+        self.choices = choices
+        self.device = device
+        self._cache = _Cache()
+        if not device:
+            for signature in signatures:
+                self._kernel(signature.arguments)
+
+    def __repr__(self) -> str:
+        return f"<{'device function' if self.device else 'kernel'} {self.__name__}>"
+
+    def __call__(self, *_arguments: Any, **_keywords: Any) -> NoReturn:
+        if self.device:
+            raise UnsupportedError(
+                f"{self.__name__} is a device function; kernels call it, host code does not"
+            )
+        raise UnsupportedError(f"a kernel needs a launch configuration: {self.__name__}[grid, block](…)")
+
+    def __getitem__(self, configuration: Any) -> Launch:
+        """``kernel[grid, block(, stream(, shared bytes))]``."""
+        try:
+            return self._cache.launches[configuration]
+        except (KeyError, TypeError):
+            return self._configure(configuration)
+
+    def _configure(self, configuration: Any) -> Launch:
+        if self.device:
+            raise UnsupportedError(f"{self.__name__} is a device function and cannot be launched")
+        parts = configuration if isinstance(configuration, tuple) else (configuration,)
+        if not 2 <= len(parts) <= 4:
+            raise UnsupportedError(
+                f"{self.__name__}[{', '.join(map(repr, parts))}]: a launch is kernel[grid, block(, stream(, shared bytes))]"
+            )
+        stream = parts[2] if len(parts) > 2 else 0
+        shared = parts[3] if len(parts) > 3 else 0
+        if isinstance(shared, bool) or not hasattr(shared, "__index__") or shared < 0:
+            raise DTypeError(f"shared bytes are a non-negative integer, not {shared!r}")
+        launch = Launch(self, _triple(parts[0], "grid"), _triple(parts[1], "block"), stream, int(shared))
+        try:
+            if len(self._cache.launches) < 1024:
+                self._cache.launches[configuration] = launch
+        except TypeError:  # lists as grid or block are allowed and cannot be keys
+            pass
+        return launch
+
+    @property
+    def plain(self) -> CudaFunction:
+        """The kernel as written: its launches are never rewritten."""
+        return self
+
+    @property
+    def outcome(self) -> NoReturn:
+        """Refused until kernels are recognised as matrix products."""
+        raise UnsupportedError(
+            f"{self.__name__}.outcome: kernels are not recognised as matrix products yet; launch with "
+            f"{self.__name__}[grid, block](…), or call mxgemm.gemm_outcome"
+        )
+
+    def forall(self, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Callable[..., None]:
+        """A launch over ``ntasks`` threads in blocks of ``tpb`` (0: chosen here)."""
+        if ntasks < 0:
+            raise DTypeError(f"forall takes a non-negative number of tasks, not {ntasks}")
+        if ntasks == 0:
+            return lambda *_arguments: None
+        threads = tpb or _FORALL_THREADS
+        return self[(ntasks + threads - 1) // threads, threads, stream, sharedmem]
+
+    def specialize(self, *arguments: Any) -> CudaFunction:
+        """This kernel for the types of ``arguments`` alone."""
+        types = tuple(args.prepare(current(), arguments, current().default_stream).types)
+        return CudaFunction(self.py_func, (Signature(types),), self.choices, device=False)
+
+    def _kernel(self, types: tuple[Type, ...]) -> ir.Kernel:
+        with self._cache.lock:
+            if types not in self._cache.kernels:
+                self._cache.kernels[types] = build(self.source_view, types)
+            return self._cache.kernels[types]
+
+    def program(self, backend: Backend, types: tuple[Type, ...]) -> Program:
+        """The specialisation for ``types`` on ``backend``, made once."""
+        with self._cache.lock:
+            key = (backend.name, types)
+            if key not in self._cache.programs:
+                self._cache.programs[key] = backend.program(self._kernel(types), self.choices)
+            return self._cache.programs[key]
+
+    def resolve(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
+        """The types to specialise for: the arguments' own, or those of the signature that fits."""
+        if not self.signatures:
+            return types
+        refused: list[str] = []
+        exact = [s for s in self.signatures if s.arguments == types]
+        for signature in exact or self.signatures:
+            if len(signature.arguments) != len(types):
+                refused.append(f"it takes {len(signature.arguments)} arguments")
+                continue
+            try:
+                return tuple(
+                    args.coerce(t, d, i)
+                    for i, (t, d) in enumerate(zip(types, signature.arguments, strict=True))
+                )
+            except DTypeError as error:
+                refused.append(str(error))
+        raise DTypeError(f"{self.__name__}: no signature fits: {'; '.join(refused)}")
+
+    def ir(self, types: Any = None) -> ir.Kernel:
+        """The checked IR of a specialisation; ``str()`` prints it.
+
+        Parameters
+        ----------
+        types
+            Argument types as a signature states them; may be left out when there is one specialisation.
+        """
+        return self._kernel(self._only(types))
+
+    def source(self, arch: str | None = None, types: Any = None) -> str:
+        """The CUDA C of a specialisation, the same for every architecture.
+
+        Parameters
+        ----------
+        arch
+            As NVRTC takes it; a comment names it.
+        types
+            As for ``ir``.
+        """
+        text = cuda_source(self._kernel(self._only(types)), self.choices.launch_bounds).text
+        return text if arch is None else f"// {arch}\n{text}"
+
+    def _only(self, types: Any) -> tuple[Type, ...]:
+        from mxgemm.lang.signatures import parse
+
+        if types is not None:
+            return parse(types)[0].arguments
+        known = list(self._cache.kernels)
+        if len(known) != 1:
+            listed = "; ".join(f"({', '.join(map(str, k))})" for k in known) or "none yet"
+            raise UnsupportedError(
+                f"{self.__name__} has {len(known)} specialisations ({listed}); say which with types="
+            )
+        return known[0]
+
+
+class Launch:
+    """A kernel with its launch configuration; calling it launches at once."""
+
+    __slots__ = ("_ready", "_stream_cache", "block", "function", "grid", "shared_bytes", "stream")
+
+    def __init__(
+        self,
+        function: CudaFunction,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        stream: Any,
+        shared_bytes: int,
+    ) -> None:
+        self.function, self.grid, self.block = function, grid, block
+        self.stream, self.shared_bytes = stream, shared_bytes
+        self._ready: dict[Any, _Ready] = {}
+        self._stream_cache: tuple[Backend, int] | None = None
+
+    def _handle(self, backend: Backend) -> int:
+        cached = self._stream_cache
+        if cached is None or cached[0] is not backend:
+            cached = (backend, handle_of(backend, self.stream))
+            self._stream_cache = cached
+        return cached[1]
+
+    def __call__(self, *arguments: Any) -> None:
+        """Launch; device arrays are used in place, host arrays are copied in, and back when written."""
+        backend = current()
+        key: list[Any] = [backend]
+        words: list[Any] = []
+        numbers = args.SCALAR_NUMBERS
+        for argument in arguments:
+            kind = type(argument)
+            if kind is DeviceArray and argument.backend is backend:
+                key.append(argument.type_number)
+                words.append(argument.words)
+            elif kind is int and -9223372036854775808 <= argument < 9223372036854775808:
+                key.append(int)
+                words.append((argument,))
+            elif kind in numbers:
+                key.append(kind)
+                words.append((argument,))
+            else:
+                self._general(backend, arguments)
+                return
+        ready = self._ready.get(tuple(key))
+        if ready is None:
+            prepared = args.prepare(backend, arguments, self._handle(backend))
+            ready = self._prepare(backend, tuple(prepared.types))
+            self._ready[tuple(key)] = ready
+        if ready.scalars:
+            for position, scalar in ready.scalars:
+                words[position] = (args.scalar_word(words[position][0], scalar),)
+        ready.launch(self._handle(backend), *[words[p][i] for p, i in ready.gather])
+
+    def _general(self, backend: Backend, arguments: tuple[Any, ...]) -> None:
+        """Launch with host arrays, NumPy scalars or foreign device arrays among the arguments."""
+        stream = self._handle(backend)
+        prepared = args.prepare(backend, arguments, stream)
+        key = (backend, *prepared.types)
+        ready = self._ready.get(key)
+        if ready is None:
+            ready = self._ready[key] = self._prepare(backend, tuple(prepared.types))
+        args.check_overlap(prepared, ready.written)
+        words = list(prepared.words)
+        for position, declared in enumerate(ready.declared):
+            if isinstance(declared, Scalar):
+                words[position] = (args.scalar_word(words[position][0], declared),)
+        ready.launch(stream, *[words[p][i] for p, i in ready.gather])
+        for position, host, copy in prepared.copies:
+            if position in ready.written:
+                copy.copy_to_host(host)
+
+    def _prepare(self, backend: Backend, types: tuple[Type, ...]) -> _Ready:
+        function = self.function
+        declared = function.resolve(types)
+        program = function.program(backend, declared)
+        launch = backend.launcher(program, self.grid, self.block, self.shared_bytes)
+        ndims = [getattr(t, "ndim", 0) for t in declared]
+        gather = tuple((a.position, _word(a.what, a.axis, ndims[a.position])) for a in program.arguments)
+        # Python's own numbers travel 8 bytes wide; anything else is converted to the parameter's type.
+        scalars = tuple(
+            (i, d)
+            for i, (t, d) in enumerate(zip(types, declared, strict=True))
+            if isinstance(d, Scalar) and d != t
+        )
+        names = [name for name, _ in program.kernel.parameters]
+        written = frozenset(names.index(name) for name in program.kernel.written)
+        return _Ready(launch, gather, scalars, written, declared)
+
+
+def _word(what: str, axis: int, ndim: int) -> int:
+    if what in _WORD:
+        return _WORD[what]
+    return 2 + axis + (ndim if what == "stride" else 0)
+
+
+def _triple(value: Any, word: str) -> tuple[int, int, int]:
+    """A grid or block as three extents."""
+    parts = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    if not 1 <= len(parts) <= 3 or any(isinstance(p, float) or not hasattr(p, "__index__") for p in parts):
+        raise DTypeError(f"a {word} is one to three integers, not {value!r}")
+    extents = [int(p) for p in parts] + [1] * (3 - len(parts))
+    if min(extents) < 1:
+        raise UnsupportedError(f"the extents of a {word} are at least 1, not {value!r}")
+    return extents[0], extents[1], extents[2]

@@ -1,0 +1,209 @@
+"""Python to IR: types as Numba infers them, and what is refused, with line and caret."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mxgemm import cuda
+from mxgemm.errors import KernelSyntaxError, UnsupportedError
+from mxgemm.lang import ir
+from mxgemm.lang.calls import _KEEP_FLOAT16
+from mxgemm.lang.passes import build
+from mxgemm.lang.promotion import binary, comparison, math_operand, range_type, unary, unify
+from mxgemm.lang.source import KernelSource
+from mxgemm.lang.types import SCALARS, ArrayType
+from mxgemm.lang.walk import nodes, statements
+from tests.lang.running import function, interpret
+
+NUMBA = json.loads((Path(__file__).parent / "data" / "numba_typing.json").read_text())
+TYPES = [SCALARS[name] for name in NUMBA["types"]]
+FLOATS = ArrayType(SCALARS["float32"], 1)
+
+
+def name_of(scalar: Any) -> str | None:
+    return None if scalar is None else scalar.name
+
+
+@pytest.mark.parametrize("operator", sorted(NUMBA["binary"]))
+def test_operators_return_numbas_types(operator: str) -> None:
+    ours = [[binary(operator, a, b) for b in TYPES] for a in TYPES]
+    assert [[typing and typing.result.name for typing in row] for row in ours] == NUMBA["binary"][operator]
+
+
+def test_comparisons_happen_in_numbas_types() -> None:
+    ours = [[comparison(a, b).name for b in TYPES] for a in TYPES]
+    assert ours == NUMBA["comparison"]["lt"]
+
+
+@pytest.mark.parametrize("operator", sorted(NUMBA["unary"]))
+def test_unary_operators_return_numbas_types(operator: str) -> None:
+    assert [name_of(unary(operator, a)) for a in TYPES] == NUMBA["unary"][operator]
+
+
+def test_variables_unify_to_numbas_types() -> None:
+    known = TYPES[: len(NUMBA["unify"])]
+    assert [[unify(a, b).name for b in known] for a in known] == NUMBA["unify"]
+
+
+def test_math_functions_compute_in_numbas_types() -> None:
+    one_argument = {f: row for f, row in NUMBA["math"].items() if not isinstance(row[0], list)}
+    for name, row in one_argument.items():
+        assert [math_operand(a, name in _KEEP_FLOAT16).name for a in TYPES] == row, name
+
+
+def test_ranges_have_numbas_types_but_where_numba_drops_half_a_bound() -> None:
+    integers = TYPES[1:9]
+    assert [range_type((a,)).name for a in integers] == NUMBA["range1"]
+    for a, row in zip(integers, NUMBA["range2"], strict=True):
+        for b, expected in zip(integers, row, strict=True):
+            deviates = {a.name, b.name} == {"int32", "uint64"}
+            assert range_type((a, b)).name == ("int64" if deviates else expected)
+
+
+def lowered(body: str, **types: Any) -> ir.Kernel:
+    lines = [f"    {line}" for line in body.strip().splitlines()]
+    text = "\n".join([f"def kernel({', '.join(types)}):", *lines]) + "\n"
+    return build(KernelSource(function(text)), tuple(types.values()))
+
+
+def type_of_store(body: str, **types: Any) -> str:
+    """The type of the last value assigned to a variable named ``s``."""
+    kernel = lowered(body, **types)
+    found = [s.target.type.name for s in statements(kernel.body) if isinstance(s, ir.Assign) and s.target.name == "s"]
+    return found[-1]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("s = 0\nfor k in range(3):\n    s += x[k]", "float64"),
+        ("s = 0.\nfor k in range(3):\n    s += x[k] * x[k]", "float64"),
+        ("s = np.float32(0)\nfor k in range(3):\n    s += x[k] * x[k]", "float32"),
+        ("s = n * n", "int64"),
+        ("s = n / n", "float64"),
+        ("s = cuda.threadIdx.x", "int32"),
+        ("s = cuda.grid(1)", "int64"),
+        ("s = x.shape[0]", "int64"),
+        ("for s in range(n):\n    s = s", "int32"),
+        ("for k in range(3):\n    s = k", "int64"),
+        ("s = 1 if n > 2 else x[0]", "float64"),
+        ("s = 1\nif n > 2:\n    s = x[0]\ns = s", "float64"),
+        ("s = x[0] ** 2", "float32"),
+        ("s = n << 3", "int64"),
+        ("s = round(x[0])", "int64"),
+        ("s = int(x[0])", "int64"),
+        ("s = float(n)", "float64"),
+        ("s = n > 2", "bool"),
+        ("s = 2**63", "int64"),
+    ],
+)
+def test_types_flow_as_in_numba(body: str, expected: str) -> None:
+    assert type_of_store(body, x=FLOATS, n=SCALARS["int32"]) == expected
+
+
+def test_a_variable_keeps_its_first_type_where_only_that_is_read() -> None:
+    kernel = lowered("s = 0\nt = s * s\nfor k in range(3):\n    s += x[k]\nx[0] = s + t", x=FLOATS)
+    kinds = {(n.name, n.type.name) for s in kernel.body for n in nodes(s) if isinstance(n, ir.Local)}
+    assert {("s", "int64"), ("s", "float64"), ("t", "int64")} <= kinds
+
+
+def test_types_converge_through_nested_loops_breaks_and_continues() -> None:
+    body = (
+        "s = 0\nfor i in range(4):\n    for j in range(4):\n        if j == 2:\n            continue\n"
+        "        if i == 3:\n            s = s + 0.5\n            break\n        s += 1\nx[0] = s"
+    )
+    kernel = lowered(body, x=FLOATS)
+    values = np.zeros(1, np.float32)
+    interpret(cuda.jit(function("def kernel(x):\n" + "".join(f"    {line}\n" for line in body.splitlines()))), 1, 1, values)
+    assert values[0] == 9.5
+    assert "s:float64" in str(kernel)
+
+
+REFUSED = {
+    "with open('f'): pass": "with is not part of the dialect",
+    "try:\n    pass\nexcept ValueError:\n    pass": "try is not part of the dialect",
+    "y = [1, 2]": "a list is not part of the dialect",
+    "y = [k for k in x]": "a list comprehension is not part",
+    "y = lambda: 1": "lambda is not part",
+    "y = 'text'": "str literals",
+    "y = x[0:2]": "slices inside a kernel",
+    "y = unknown": "'unknown' is not defined",
+    "y = z\nz = 1": "used before any assignment",
+    "return 1": "a kernel returns nothing",
+    "for v in x:\n    pass": "for loops run over range",
+    "for k in range(1.5):\n    pass": "range takes integers",
+    "x[0.5] = 1": "indices are integers",
+    "x[0, 0] = 1": "2 indices for an array with 1 axes",
+    "y = x + 1": "a number is needed here, this is an array",
+    "y = 1.5 << 2": "have no operator",
+    "y = sorted(x)": "not a function of the dialect",
+    "print(x[0])": "print inside a kernel",
+    "y = cuda.shared.array(n, np.float32)": "is constant",
+    "y = cuda.shared.array(4, np.complex64)": "not an element type",
+    "cuda.atomic.and_(x, 0, 1)": "cuda.atomic.and_ on float32 is not supported",
+    "y = (1, 2)[n]": "indexed by a constant",
+    "a, b = 1, 2, 3": "2 names need a tuple of 2",
+    "raise ValueError": "raise is not part",
+    "assert n": "assert is not part",
+    "y = f'{n}'": "an f-string",
+    "x.fill(0)": "arrays have shape, size",
+    "y = 1180591620717411303424": "does not fit",
+    "cuda.nothing()": "has no attribute",
+    "y = helper(1)": "put @cuda.jit",
+    "n.real": "no effect",
+    "cuda.grid(n)": "a constant is needed",
+    "def inner():\n    pass": "a nested function",
+}
+
+
+@pytest.mark.parametrize("body", sorted(REFUSED), ids=lambda body: body.splitlines()[0])
+def test_what_is_refused_says_where_and_why(body: str) -> None:
+    text = "def helper(v):\n    return v\n\ndef kernel(x, n):\n" + "".join(f"    {line}\n" for line in body.splitlines())
+    try:
+        found = function(text)
+    except SyntaxError as error:
+        pytest.skip(f"not Python: {error}")
+    with pytest.raises(KernelSyntaxError) as caught:
+        build(KernelSource(found), (FLOATS, SCALARS["int32"]))
+    assert REFUSED[body] in str(caught.value)
+    assert caught.value.filename.startswith("<kernel")
+    assert caught.value.lineno >= 5
+    assert caught.value.offset >= 5
+    assert caught.value.text.strip() in text
+
+
+def test_the_caret_stands_under_the_construct() -> None:
+    with pytest.raises(KernelSyntaxError) as caught:
+        lowered("y = 1\nx[0] = y + unknown", x=FLOATS)
+    assert (caught.value.lineno, caught.value.text[caught.value.offset - 1 :].strip()) == (3, "unknown")
+
+
+def test_recursion_is_refused() -> None:
+    text = "@cuda.jit(device=True)\ndef f(v):\n    return f(v - 1)\ndef kernel(x):\n    x[0] = f(1)\n"
+    with pytest.raises(KernelSyntaxError, match="calls itself"):
+        build(KernelSource(function(text)), (FLOATS,))
+
+
+def test_a_lambda_is_no_kernel() -> None:
+    with pytest.raises((KernelSyntaxError, SyntaxError)):
+        build(KernelSource(lambda x: None), (FLOATS,))
+
+
+def test_source_that_cannot_be_read_says_where_kernels_come_from() -> None:
+    namespace: dict[str, Any] = {}
+    exec("def kernel(x):\n    x[0] = 1\n", namespace)
+    with pytest.raises(KernelSyntaxError, match=r"cannot be read.*notebook"):
+        build(KernelSource(namespace["kernel"]), (FLOATS,))
+
+
+def test_branches_on_outer_constants_are_decided_at_compile_time() -> None:
+    text = "FLAG = None\ndef kernel(x):\n    if FLAG is None:\n        x[0] = 1\n    else:\n        x[0] = 'never'\n"
+    build(KernelSource(function(text)), (FLOATS,))
+
+
+def test_words_outside_a_kernel_say_so() -> None:
+    with pytest.raises(UnsupportedError, match="only inside a function"):
+        cuda.grid(1)
