@@ -35,6 +35,7 @@ __all__ = [
     "numpy_dtype",
     "overlap",
     "release",
+    "stream_of",
     "to_host",
     "upload",
     "view",
@@ -50,7 +51,7 @@ class _Library:
     view: Callable[..., ArrayView]
     empty: Callable[[ArrayView, tuple[int, ...], str, int | None], ArrayView]
     deliver: Callable[[ArrayView, int | None], object]
-    current_stream: Callable[[ArrayView], int]
+    current_stream: Callable[[int], int] | None  # of a device; None where the library has no such notion
     fingerprint: Callable[[Any], tuple[int, tuple[Any, ...]] | None]
 
 
@@ -66,17 +67,13 @@ def _empty_numpy(_like: ArrayView, shape: tuple[int, ...], dtype: str, _stream: 
     return array_host.view(array_host.empty(shape, dtype), "the result", writable=False)
 
 
-_NUMPY = _Library(array_host.view, _empty_numpy, _owner, array_protocols.named_stream, _no_fingerprint)
+_NUMPY = _Library(array_host.view, _empty_numpy, _owner, None, _no_fingerprint)
 _CUPY = _Library(array_cupy.view, array_cupy.empty, _owner, array_cupy.current_stream, array_cupy.fingerprint)
 _TORCH = _Library(
     array_torch.view, array_torch.empty, _owner, array_torch.current_stream, array_torch.fingerprint
 )
-_JAX = _Library(
-    array_jax.view, array_jax.empty, array_jax.deliver, array_protocols.named_stream, _no_fingerprint
-)
-_OTHER = _Library(
-    array_protocols.view, array_protocols.empty, _owner, array_protocols.named_stream, _no_fingerprint
-)
+_JAX = _Library(array_jax.view, array_jax.empty, array_jax.deliver, None, _no_fingerprint)
+_OTHER = _Library(array_protocols.view, array_protocols.empty, _owner, None, _no_fingerprint)
 _BY_NAME = {"numpy": _NUMPY, "cupy": _CUPY, "torch": _TORCH, "jax": _JAX, "other": _OTHER}
 
 # The root module of an array's class, or of a class that it derives from.
@@ -116,7 +113,8 @@ def view(x: object, name: str = "A", *, writable: bool = False) -> ArrayView:
         negated tensors, JAX tracers and sharded arrays, read-only or overlapping ``out``, JAX
         ``out``, and things that are no arrays.
     """
-    return _library_of(x).view(x, name, writable=writable)
+    # Specifications of arrays that do not exist yet come as views already.
+    return x if isinstance(x, ArrayView) else _library_of(x).view(x, name, writable=writable)
 
 
 def fingerprint(x: object) -> tuple[int, tuple[Any, ...]] | None:
@@ -228,7 +226,18 @@ def current_stream(of: ArrayView) -> int:
 
     A library without one counts with the stream that the producer named, else with the legacy default stream.
     """
-    return _BY_NAME[of.library].current_stream(of)
+    own = _BY_NAME[of.library].current_stream
+    if own is None or of.device == "cpu":
+        return device.LEGACY if of.stream is None else of.stream
+    return own(of.ordinal)
+
+
+def stream_of(stream: object | None, x: object, ordinal: int) -> int:
+    """As :func:`launch_stream`, for an array that has a :func:`fingerprint`, without a view of it."""
+    own = _by_class[type(x)].current_stream
+    if stream is not None or own is None:
+        return device.stream_handle(stream)
+    return own(ordinal)
 
 
 def launch_stream(stream: object | None, out: ArrayView | None, a: ArrayView) -> int:

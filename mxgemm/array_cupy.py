@@ -49,10 +49,9 @@ def fingerprint(x: Any) -> tuple[int, tuple[Any, ...]]:
     return memory.ptr, ("cupy", memory.device_id, x.shape, x.strides, x.dtype)
 
 
-def current_stream(of: ArrayView) -> int:
-    """Handle of CuPy's current stream on the array's device."""
-    cupy = sys.modules["cupy"]
-    return int(cupy.cuda.get_current_stream(of.ordinal).ptr) or _LEGACY
+def current_stream(ordinal: int) -> int:
+    """Handle of CuPy's current stream on a device."""
+    return sys.modules["cupy"].cuda.get_current_stream(ordinal).ptr or _LEGACY
 
 
 def empty(like: ArrayView, shape: tuple[int, ...], dtype: str, stream: int | None) -> ArrayView:

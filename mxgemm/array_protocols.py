@@ -10,7 +10,7 @@ from mxgemm import array_cupy, array_dlpack, array_host, device
 from mxgemm.array_view import ArrayView, dtype_name, element_strides, refuse_layout
 from mxgemm.errors import UnsupportedError
 
-__all__ = ["empty", "from_dlpack", "named_stream", "view"]
+__all__ = ["empty", "from_dlpack", "view"]
 
 _HOST = (array_dlpack.CPU, array_dlpack.CUDA_HOST)
 _CUDA = (array_dlpack.CUDA, array_dlpack.CUDA_MANAGED)
@@ -97,11 +97,6 @@ def _from_cuda_array_interface(x: Any, name: str, *, writable: bool) -> ArrayVie
         stream=stream,
     )
     return refuse_layout(found, name, writable=writable)
-
-
-def named_stream(of: ArrayView) -> int:
-    """The stream that the producer named, else the legacy default stream."""
-    return device.LEGACY if of.stream is None else of.stream
 
 
 def empty(like: ArrayView, shape: tuple[int, ...], dtype: str, stream: int | None) -> ArrayView:

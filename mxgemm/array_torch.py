@@ -84,11 +84,9 @@ def fingerprint(x: Any) -> tuple[int, tuple[Any, ...]] | None:
     return x.data_ptr(), facts
 
 
-def current_stream(of: ArrayView) -> int:
-    """Handle of torch's current stream on the tensor's device; the legacy default stream for host tensors."""
-    if of.device == "cpu":
-        return _LEGACY
-    return int(sys.modules["torch"].cuda.current_stream(of.ordinal).cuda_stream) or _LEGACY
+def current_stream(ordinal: int) -> int:
+    """Handle of torch's current stream on a device."""
+    return sys.modules["torch"].cuda.current_stream(ordinal).cuda_stream or _LEGACY
 
 
 def empty(like: ArrayView, shape: tuple[int, ...], dtype: str, stream: int | None) -> ArrayView:
@@ -111,7 +109,7 @@ def empty(like: ArrayView, shape: tuple[int, ...], dtype: str, stream: int | Non
 
 
 def _on_stream(torch: Any, like: ArrayView, stream: int | None) -> Any:
-    if stream is None or stream == current_stream(like):
+    if stream is None or stream == current_stream(like.ordinal):
         return nullcontext()
     if stream == _LEGACY:
         return torch.cuda.stream(torch.cuda.default_stream(like.ordinal))

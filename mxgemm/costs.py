@@ -2,9 +2,11 @@
 
 A cost is femtoseconds per floating-point operation, counting the 2·M·N·K operations
 of the product that the caller asked for: 1000 / (TFLOP/s).  On sm_90 the rates were
-measured on an NVIDIA H200 (4096³, sustained, of the best implementation known there);
-elsewhere they are dense datasheet rates of one card of the architecture.  Splits, limbs
-and moduli cost as many unit products as they make, where no rate of their own was measured.
+measured on an NVIDIA H200 (4096³, sustained; vendor libraries, and hand-written kernels for
+what they lack); elsewhere they are dense datasheet rates of one card of the architecture.
+Splits, limbs and moduli cost as many unit products as they make, and a scalar type what its
+instructions issue at, where no rate of their own was measured: such costs are derived.
+docs/configurations.md shows them all.
 """
 
 from __future__ import annotations
@@ -88,11 +90,17 @@ def _scalar_rates(source: str) -> dict[str, float]:
     return _SCALAR_INT32 if "int" in source else _SCALAR_FLOAT32
 
 
+def _scalar_basis(source: str, arch: str) -> Basis:
+    if arch == "sm_90" and source in ("float32", "int32", "int64"):
+        return "measured"
+    return "datasheet" if source in ("float32", "float64") else "derived"
+
+
 def costs(source: str, precision: str) -> dict[str, Cost]:
     """Costs by architecture of one configuration, named by its first source type and precision."""
     if precision == "scalar":
         return {
-            arch: Cost(1000 / rate, "measured" if arch == "sm_90" and source != "float64" else "datasheet")
+            arch: Cost(1000 / rate, _scalar_basis(source, arch))
             for arch, rate in _scalar_rates(source).items()
         }
     unit, products = _unit_and_products(source, precision)

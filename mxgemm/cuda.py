@@ -6,17 +6,17 @@ interpreter, which gives the same bits.  ``docs/dialect.md`` lists what is suppo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from mxgemm.lang import host as _host
 from mxgemm.lang.device_array import DeviceArray
 from mxgemm.lang.faults import (
-    DivergentBarrierFault,
-    DivisionFault,
-    IndexFault,
-    KernelFault,
-    RaceFault,
-    UninitialisedFault,
+    DivergentBarrierError,
+    DivisionByZeroError,
+    KernelFaultError,
+    OutOfBoundsError,
+    RaceError,
+    UninitialisedReadError,
 )
 from mxgemm.lang.host import (
     as_cuda_array,
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DeviceArray",
-    "DivergentBarrierFault",
-    "DivisionFault",
-    "IndexFault",
-    "KernelFault",
-    "RaceFault",
-    "UninitialisedFault",
+    "DivergentBarrierError",
+    "DivisionByZeroError",
+    "OutOfBoundsError",
+    "KernelFaultError",
+    "RaceError",
+    "UninitialisedReadError",
     "as_cuda_array",
     "default_stream",
     "device_array",
@@ -82,15 +82,10 @@ def __getattr__(name: str) -> Any:
     """Words of the dialect, element types, and the refusal by name of what Numba has and this has not."""
     if name in _NAMES:
         return _NAMES[name]
-    _refuse(name)
-
-
-def _refuse(name: str) -> NoReturn:
-    reason = _host.REFUSED.get(name)
-    if reason is None:
+    if name not in _host.REFUSED:
         raise AttributeError(f"mxgemm.cuda has no attribute {name!r}")
     # An AttributeError too, so that hasattr() answers False instead of raising.
-    raise _host.RefusedNameError(f"cuda.{name} is not supported: {reason}")
+    raise _host.RefusedNameError(f"cuda.{name} is not supported: {_host.REFUSED[name]}")
 
 
 def __dir__() -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -172,20 +171,27 @@ def run_device(
     array.acquire(stream, [view for _, view in pointers_of(call, out)])
     flags = _Flags(ordinal, stream, wanted=observe) if lowering.instance.has_flags else None
     pointers = {name: view.pointer for name, view in pointers_of(call, out)}
-    with _workspace(lowering, workspace, ordinal, stream) as memory:
-        for launch in lowering.launches(pointers, workspace=memory, flags=flags.pointer if flags else 0):
-            kernel = kernels[launch.instance.entry]
-            device.launch(kernel, launch.grid, (launch.instance.threads,), stream, launch.arguments)
+    memory = _workspace(lowering, workspace, ordinal, stream)
+    for launch in lowering.launches(pointers, workspace=memory.pointer, flags=flags.pointer if flags else 0):
+        kernel = kernels[launch.instance.entry]
+        device.launch(kernel, launch.grid, (launch.instance.threads,), stream, launch.arguments)
+    memory.done(stream)
+    _release_copies([*pointers_of(call, out)], stream)
     array.release(stream, out)
     return DeviceRun(out, stream, flags.read if flags else tuple)
 
 
-def _workspace(
-    lowering: Lowering, given: ArrayView | None, ordinal: int, stream: int
-) -> AbstractContextManager[int]:
+def _workspace(lowering: Lowering, given: ArrayView | None, ordinal: int, stream: int) -> array.Workspace:
     if not lowering.workspace_bytes:
-        return nullcontext(0)
+        return array.Workspace(0)
     return array.workspace(given, lowering.workspace_bytes, ordinal, stream)
+
+
+def _release_copies(views: list[tuple[str, ArrayView]], stream: int) -> None:
+    """Memory that :func:`upload` and :func:`new_result` made may go once the stream has passed here."""
+    for _, view in views:
+        if isinstance(view.owner, device.Buffer):
+            view.owner.done(stream)
 
 
 class _Flags:

@@ -34,11 +34,9 @@ class _WarmCall:
 
     Attributes
     ----------
-    launcher : Launcher
+    launch : BoundLaunch
     pick : callable
-        From the tuple of addresses to the leading arguments.
-    tail : tuple
-        The arguments that follow, fixed.
+        From the tuple of addresses to the kernel's, in its order.
     spans : tuple of (int, int)
         For A, B, D and C: first byte and the byte past the last, relative to the pointer.
     in_place : bool
@@ -49,9 +47,8 @@ class _WarmCall:
         Reported at every call.
     """
 
-    launcher: device.Launcher
+    launch: device.BoundLaunch
     pick: Callable[[tuple[int, ...]], tuple[int, ...]]
-    tail: tuple[int | float, ...]
     spans: tuple[tuple[int, int], ...]
     in_place: bool
     flags: int
@@ -99,19 +96,21 @@ class WarmCalls:
             facts.append((found[1], found[0] & 15))
         return (policy.number_of_grants, *facts, keywords), tuple(pointers)
 
-    def run(self, key: Key, pointers: tuple[int, ...], stream: Any, policy: Policy) -> bool:
+    def run(self, key: Key, pointers: tuple[int, ...], stream: Any, out: Any, policy: Policy) -> bool:
         """Launch the call that was prepared under ``key``; False when there is none that fits.
 
         Parameters
         ----------
-        stream : callable
-            Gives the handle of the stream to run on.
+        stream
+            The caller's ``stream=``.
         """
         warm = self._calls.get(key)
         if warm is None or warm.overlaps(pointers):
             return False
         policy.report(warm.decision)
-        warm.launcher(stream(), *warm.pick((*pointers, warm.flags, 0)), *warm.tail)
+        warm.launch(
+            array.stream_of(stream, out, warm.launch.kernel.ordinal), *warm.pick((*pointers, warm.flags, 0))
+        )
         return True
 
     def remember(self, key: Key, begun: Begun) -> None:
@@ -138,10 +137,11 @@ def _prepare(begun: Begun) -> _WarmCall | None:
     places = [_PLACES.get(name, _ABSENT) for name in names]
     kernel = gpu.kernels_of(lowering, ordinal, None)[lowering.instance.entry]
     views = (call.a, call.b, call.out, call.c)
+    constants = launches[0].arguments[len(names) :]
+    block = (lowering.instance.threads,)
     return _WarmCall(
-        device.Launcher(kernel, launches[0].grid, (lowering.instance.threads,)),
+        device.BoundLaunch(kernel, launches[0].grid, block, len(names), constants),
         itemgetter(*places),
-        launches[0].arguments[len(names) :],
         tuple((0, 0) if v is None else tuple(x - v.pointer for x in v.byte_range) for v in views),  # type: ignore[misc]
         call.c is not None and call.c.pointer == call.out.pointer,
         gpu.unread_flags(ordinal) if lowering.instance.has_flags else 0,

@@ -5,21 +5,25 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mxgemm import epilogue
+from mxgemm.array import ArrayView
 from mxgemm.call import host_operands, read_call
 from mxgemm.errors import DTypeError, ShapeError, UnsupportedError
 from tests.strategies import laid_out, layouts, matmul_shapes
 
 F32 = np.float32
+# Metadata alone: cheap enough to draw more than the profile does.
+many = settings(max_examples=80)
 A, B = np.ones((3, 5), F32), np.ones((5, 4), F32)
 
 
 # Host operands
 
 
+@many
 @given(matmul_shapes, layouts, layouts, st.booleans(), st.booleans())
 def test_operands_are_numpys_with_op_and_batches_applied(
     shapes, layout_a: str, layout_b: str, transpose_a: bool, transpose_b: bool
@@ -68,6 +72,7 @@ def test_c_and_bias_meet_the_entries_that_numpy_would_add_them_to(
     found = host_operands(call)
     assert found.c is not None
     assert found.bias is not None
+    assert found.c.shape == found.bias.shape == (*call.problem.batch, call.problem.m, call.problem.n)
     assert np.array_equal((found.c + found.bias).reshape(call.result_shape), addend + more)
 
 
@@ -153,6 +158,13 @@ def test_an_unknown_device_is_refused_with_the_known(device: Any) -> None:
         read_call(A, B, device=device)
     assert repr(device) in str(caught.value)
     assert "cpu" in str(caught.value)
+
+
+@pytest.mark.parametrize("device", [None, "cpu", "cuda"])
+def test_arrays_in_different_places_are_refused_by_name(device: str | None) -> None:
+    elsewhere = ArrayView("cupy", "cuda", 1, 4096, (3, 4), (4, 1), "float32", None)
+    with pytest.raises(UnsupportedError, match=r"a on cpu, b on cpu, out on cuda:1\).*cpu or cuda:1"):
+        read_call(A, B, out=elsewhere, device=device)
 
 
 def test_cuda_without_a_device_is_refused_by_name(no_device: str | None) -> None:

@@ -1,5 +1,7 @@
 """Costs are femtoseconds an operation, from rates that are measured, from datasheets or derived."""
 
+from pathlib import Path
+
 import pytest
 
 from mxgemm.configs import ARCHITECTURES, CONFIGURATIONS, Configuration, configuration, has_unit
@@ -63,6 +65,21 @@ def test_elsewhere_rates_are_datasheets_and_marked_so(
 
 
 @pytest.mark.parametrize(
+    ("dtype", "arch", "like", "factor"),
+    [
+        ("float16", "sm_90", "float32", 1),
+        ("float8_e5m2", "sm_80", "float32", 1),
+        ("int32", "sm_80", "float32", 1 / 2),
+        ("int16", "sm_90", "int32", 1),
+        ("uint64", "sm_75", "int32", 1 / 4),
+    ],
+)
+def test_scalar_rates_of_other_types_are_derived(dtype: str, arch: str, like: str, factor: float) -> None:
+    assert rate(dtype, "scalar", arch) == pytest.approx(factor * rate(like, "scalar", arch))
+    assert configuration(dtype, dtype, "scalar").costs[arch].basis == "derived"
+
+
+@pytest.mark.parametrize(
     ("precision", "unit", "products"),
     [("bf16x3", "bf16", 3), ("tf32x3", "tf32", 3), ("bf16x6", "bf16", 6), ("bf16x9", "bf16", 9)],
 )
@@ -89,3 +106,18 @@ def test_i8crt_costs_its_moduli(dtype: str) -> None:
 def test_float16_and_bfloat16_units_tie(arch: str) -> None:
     assert rate("float32", "f16", arch) == rate("float32", "bf16", arch)
     assert rate("float16", "native", arch) == rate("bfloat16", "native", arch)
+
+
+def test_the_documentation_shows_the_costs_of_the_table() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "configurations.md").read_text()
+    table = text.partition("| configuration | sm_70 ")[2].partition("\n\n")[0].splitlines()[2:]
+    rows = {row.name.replace("|", ", "): row for row in CONFIGURATIONS}
+    marks = {"measured": " (m)", "datasheet": " (d)", "derived": ""}
+    assert len(table) > 20
+    for line in table:
+        name, *cells = (cell.strip() for cell in line.strip("| ").split("|"))
+        found = rows[name].costs
+        assert cells == [
+            f"{1000 / found[arch].femtoseconds:.4g}{marks[found[arch].basis]}" if arch in found else "–"
+            for arch in ARCHITECTURES
+        ], name

@@ -413,10 +413,12 @@ def test_a_restriction_wins_over_a_budget(word: str, expected: str) -> None:
 
 def test_with_a_precision_the_budget_must_hold_for_that_precision() -> None:
     assert chosen(F32, precision="bf16", max_error=2.0**-6) == "bf16"
-    bf16 = configuration(F32, F32, "bf16")
+    leading = bounds.leading(configuration(F32, F32, "bf16"), "sm_90", 100)
+    assert leading is not None
+    assert chosen(F32, precision="bf16", max_error=leading) == "bf16"
     with pytest.raises(PolicyError) as caught:
-        planned(F32, *EVERY_GRANT, precision="bf16", max_error=2.0**-8)
-    assert f"{bounds.leading(bf16, 'sm_90', 100):.3g} times |A||B|" in str(caught.value)
+        planned(F32, *EVERY_GRANT, precision="bf16", max_error=np.nextafter(leading, 0))
+    assert f"{leading:.3g} times |A||B|" in str(caught.value)
 
 
 def test_a_budget_for_a_split_on_the_cpu_is_its_consent() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
@@ -20,6 +20,8 @@ from mxgemm.shapes import Operand, contiguous
 from tests.strategies import FLOATS, INTEGERS, Array, laid_out, matmul_shapes, operand
 
 F32 = "float32"
+# Metadata alone: cheap enough to draw more than the profile does.
+many = settings(max_examples=80)
 
 
 def posed(dtype: str = F32, m: int = 3, n: int = 4, k: int = 5, **asked: Any) -> GemmProblem:
@@ -43,6 +45,7 @@ def _labelled(shape: tuple[int, ...], layout: str) -> Array:
 in_place = st.sampled_from(("row-major", "column-major", "every third, offset", "reversed", "reversed steps"))
 
 
+@many
 @given(matmul_shapes, in_place, in_place, st.booleans(), st.booleans())
 def test_operands_are_walked_as_numpy_would(
     shapes, layout_a: str, layout_b: str, transpose_a: bool, transpose_b: bool
@@ -59,6 +62,7 @@ def test_operands_are_walked_as_numpy_would(
     assert np.array_equal(seen_through(problem.b, problem.batch, swapped_b), whole_b)
 
 
+@many
 @given(matmul_shapes, in_place, st.data())
 def test_c_out_and_bias_are_walked_as_numpy_would(shapes, layout: str, data: st.DataObject) -> None:
     a, b = (contiguous("int64", shape) for shape in shapes.input_shapes)
@@ -74,6 +78,23 @@ def test_c_out_and_bias_are_walked_as_numpy_would(shapes, layout: str, data: st.
     assert np.array_equal(seen_through(problem.c, problem.batch, out), out.reshape(full))
     spread = np.broadcast_to(bias, shape).reshape(full)
     assert np.array_equal(seen_through(problem.bias, problem.batch, bias), spread)
+
+
+def test_a_vector_is_walked_by_its_own_stride() -> None:
+    a, b = Operand(F32, (5,), (3,)), Operand(F32, (5,), (-2,))
+    assert pose(a, contiguous(F32, (5, 4)))[0].a.col_stride == 3
+    assert pose(contiguous(F32, (3, 5)), b)[0].b.row_stride == -2
+
+
+def test_the_bias_of_a_vector_result_is_a_vector() -> None:
+    column = pose(contiguous(F32, (2, 3, 5)), contiguous(F32, (5,)), bias=Operand(F32, (3,), (7,)))[0].bias
+    assert column is not None
+    assert (column.rows, column.cols, column.row_stride, column.batch_strides) == (3, 1, 7, (0,))
+    row = pose(contiguous(F32, (5,)), contiguous(F32, (5, 4)), bias=Operand(F32, (4,), (7,)))[0].bias
+    assert row is not None
+    assert (row.rows, row.cols, row.col_stride) == (1, 4, 7)
+    with pytest.raises(ShapeError, match="bias"):
+        pose(contiguous(F32, (3, 5)), contiguous(F32, (5,)), bias=contiguous(F32, (3, 1)))
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (1, 3, 4), (2, 3, 4)])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes
 
@@ -10,11 +10,15 @@ from mxgemm.errors import ShapeError
 from mxgemm.shapes import Operand, broadcast, contiguous, product_shape, with_matrix_axes
 from tests.strategies import matmul_shapes, operand
 
+# Metadata alone: cheap enough to draw more than the profile does.
+many = settings(max_examples=80)
+
 
 def meta(shape: tuple[int, ...]) -> Operand:
     return contiguous("float32", shape)
 
 
+@many
 @given(matmul_shapes)
 def test_the_result_has_the_shape_of_numpy_matmul(shapes) -> None:
     a, b = shapes.input_shapes
@@ -23,6 +27,7 @@ def test_the_result_has_the_shape_of_numpy_matmul(shapes) -> None:
     assert found.full == (*found.batch, found.a.shape[-2], found.b.shape[-1])
 
 
+@many
 @given(st.lists(array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3), min_size=2, max_size=2))
 def test_what_numpy_matmul_refuses_is_refused(shapes: list[tuple[int, ...]]) -> None:
     a, b = shapes
@@ -35,6 +40,7 @@ def test_what_numpy_matmul_refuses_is_refused(shapes: list[tuple[int, ...]]) -> 
         assert product_shape(meta(a), meta(b)).result == expected
 
 
+@many
 @given(matmul_shapes, st.booleans(), st.booleans())
 def test_transposition_swaps_the_last_two_axes_of_matrices_alone(shapes, left: bool, right: bool) -> None:
     a, b = (np.zeros(shape) for shape in shapes.input_shapes)
@@ -66,6 +72,7 @@ def test_a_batch_of_one_and_a_missing_batch_axis_broadcast() -> None:
     assert product_shape(meta((0, 3, 4)), meta((1, 4, 2))).batch == (0,)
 
 
+@many
 @given(array_shapes(max_dims=3, max_side=3), array_shapes(max_dims=4, max_side=3), st.booleans())
 def test_broadcast_gives_numpys_strides(own: tuple[int, ...], to: tuple[int, ...], by_columns: bool) -> None:
     x = np.empty(own, np.float32, order="F" if by_columns else "C")
@@ -82,6 +89,7 @@ def test_broadcast_gives_numpys_strides(own: tuple[int, ...], to: tuple[int, ...
     ]
 
 
+@many
 @given(matmul_shapes)
 def test_dropped_axes_come_back_where_matmul_removed_them(shapes) -> None:
     found = product_shape(*(meta(shape) for shape in shapes.input_shapes))
@@ -95,6 +103,7 @@ def test_dropped_axes_come_back_below_a_batch_that_broadcasts() -> None:
     assert with_matrix_axes(meta((1, 2)), row).shape == (1, 1, 2)
 
 
+@many
 @given(array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4))
 def test_contiguous_describes_a_new_array(shape: tuple[int, ...]) -> None:
     new = np.empty(shape, np.float32)

@@ -13,6 +13,9 @@ __all__ = ["Float64", "dot2", "halves", "two_product", "two_sum"]
 
 Float64 = NDArray[np.float64]
 
+BLOCK_ENTRIES = 1 << 14
+"""Entries whose temporaries stay in a core's cache."""
+
 _SPLITTER = 2.0**27 + 1.0
 
 
@@ -52,15 +55,35 @@ def dot2(a: Float64, b: Float64) -> tuple[Float64, Float64]:
     high, low : (…, M, N) arrays
         |A·B − (high + low)| <= 2·(K + 2)²·2^-106·|A||B|.
     """
-    k = a.shape[-1]
     shape = (*a.shape[:-1], b.shape[-1])
     high, low = np.zeros(shape), np.zeros(shape)
+    rows = max(1, BLOCK_ENTRIES * shape[-2] // max(high.size, 1))
+    for start in range(0, shape[-2], rows):
+        part = (..., slice(start, start + rows), slice(None))
+        _dot2_block(a[part], b, high[part], low[part])
+    return two_sum(high, low)
+
+
+def _dot2_block(a: Float64, b: Float64, high: Float64, low: Float64) -> None:
+    """Add the products of all k to ``high``, and the errors of products and sums to ``low``."""
     (ah, al), (bh, bl) = halves(a), halves(b)
-    for i in range(k):
+    p, s, t, e = (np.empty_like(high) for _ in range(4))
+    for i in range(a.shape[-1]):
         x, xh, xl = (v[..., :, i, None] for v in (a, ah, al))
         y, yh, yl = (v[..., None, i, :] for v in (b, bh, bl))
-        p = x * y
-        e = xl * yl - (((p - xh * yh) - xl * yh) - xh * yl)
-        high, rest = two_sum(high, p)
-        low += rest + e
-    return two_sum(high, low)
+        np.multiply(x, y, out=p)
+        # TwoProduct's error: xl·yl − (((p − xh·yh) − xl·yh) − xh·yl).
+        np.subtract(np.multiply(xh, yh, out=t), p, out=e)
+        e += np.multiply(xl, yh, out=t)
+        e += np.multiply(xh, yl, out=t)
+        e += np.multiply(xl, yl, out=t)
+        # TwoSum: s = high + p with error (high − (s − t)) + (p − t), t = s − high.
+        np.add(high, p, out=s)
+        np.subtract(s, high, out=t)
+        p -= t
+        np.subtract(s, t, out=t)
+        np.subtract(high, t, out=t)
+        p += t
+        e += p
+        low += e
+        high[...] = s

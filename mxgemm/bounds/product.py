@@ -13,6 +13,7 @@ from mxgemm.bounds.factors import Factors, factors, split_of, upward
 from mxgemm.bounds.magnitudes import GUARD, LEAST, in_safe_range, safely_scaled, upward_product
 from mxgemm.bounds.nonfinite import decided, rounded_class
 from mxgemm.bounds.operands import Side, side
+from mxgemm.bounds.slices import sliced_product
 from mxgemm.configs import Configuration, unit_arithmetic
 
 __all__ = ["ProductEstimate", "estimate"]
@@ -136,19 +137,27 @@ _LOST_SPLIT = (1.04, 13.0)
 
 def _reference(a: Float64, b: Float64, total: Float64, *, fine: bool) -> tuple[Float64, Float64, Float64]:
     """An estimate of A·B and its radius; ``total`` is |A||B| rounded up."""
-    k = a.shape[-1]
-    safe = in_safe_range(np.abs(a), np.abs(b))
-    scaled = None if safe else safely_scaled(a, b)
-    x, y = (a, b) if scaled is None else (scaled.a, scaled.b)
-    if fine:
-        high, low = dot2(x, y)
-        radius = total * (2 * (k + 2) ** 2 * 2.0**-106)
-    else:
-        high = np.matmul(x, y)
-        low = np.zeros_like(high)
-        radius = total * ((k + 2) * 2.0**-53)
-    if scaled is not None:
-        high, low = np.ldexp(high, scaled.exponent), np.ldexp(low, scaled.exponent)
-        lost = np.ldexp(10 * scaled.lost, scaled.exponent) + 2.0**-1073
-        radius = np.where(total > 0, radius + lost, 0.0)
-    return high, low, radius * GUARD
+    if in_safe_range(np.abs(a), np.abs(b)):
+        high, low, radius = _fine(a, b, total) if fine else _plain(a, b, total)
+        return high, low, radius * GUARD
+    scaled = safely_scaled(a, b)
+    shrunk = np.ldexp(total, -scaled.exponent) + 2.0**-1070
+    high, low, radius = (_fine if fine else _plain)(scaled.a, scaled.b, shrunk)
+    raised = np.ldexp(radius * GUARD + 10 * scaled.lost, scaled.exponent) + 2.0**-1073
+    high, low = np.ldexp(high, scaled.exponent), np.ldexp(low, scaled.exponent)
+    return high, low, np.where(total > 0, raised, 0.0)
+
+
+def _plain(a: Float64, b: Float64, total: Float64) -> tuple[Float64, Float64, Float64]:
+    """One float64 product: within γ_K(2^-53)·|A||B| in any order."""
+    high = np.matmul(a, b)
+    return high, np.zeros_like(high), total * ((a.shape[-1] + 2) * 2.0**-53)
+
+
+def _fine(a: Float64, b: Float64, total: Float64) -> tuple[Float64, Float64, Float64]:
+    """Twice the precision: by BLAS where rows and columns are scaled well enough, else entry by entry."""
+    high, low, radius = sliced_product(a, b)
+    if np.all(radius <= total * 2.0**-64):
+        return high, low, radius
+    high, low = dot2(a, b)
+    return high, low, total * (2 * (a.shape[-1] + 2) ** 2 * 2.0**-106)

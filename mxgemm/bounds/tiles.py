@@ -17,7 +17,7 @@ __all__ = ["Array", "Operands", "OperandsLike", "Subject", "Tile", "tiles", "wid
 
 Array = NDArray[Any]
 
-OPERAND_ENTRIES = 1 << 20
+OPERAND_ENTRIES = 1 << 19
 RESULT_ENTRIES = 1 << 18
 
 

@@ -130,7 +130,7 @@ def check_overlap(ready: Prepared, written: frozenset[int]) -> None:
         for other_position, other, other_copy in ready.copies[i + 1 :]:
             if copy is other_copy or not (position in written or other_position in written):
                 continue
-            if np.shares_memory(host, other, max_work=1) if host.size and other.size else False:
+            if np.may_share_memory(host, other):
                 raise ShapeError(
                     f"arguments {position} and {other_position} share host memory and the kernel writes one of "
                     "them; copy the whole array with cuda.to_device and pass views of the device array"

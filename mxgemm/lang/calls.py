@@ -118,8 +118,7 @@ class CallLowering(ExpressionLowering):
         if name == "pow" and len(operands) == 2:
             return self._math_pow(node, operands)
         if name == "abs" and len(operands) == 1:
-            result = unary("abs", operands[0].type)
-            assert result is not None  # every scalar has an absolute value
+            result = unary("abs", operands[0].type) or operands[0].type
             return ir.Unary(place, result, "abs", self.convert(operands[0], result))
         if name == "round" and len(operands) == 1:
             real = math_operand(operands[0].type, keeps_float16=False)

@@ -47,9 +47,9 @@ def cuda_source(kernel: ir.Kernel, launch_bounds: tuple[int, ...] = ()) -> CudaS
     outer = Names()
     entry = outer.of(kernel.name)
     functions = {f.name: (outer.of(f.name), f) for f in kernel.functions}
-    parts = [_constants(root, root.name) for root in (kernel, *kernel.functions)]
-    for function in kernel.functions:
-        parts.append(_function(function, functions, entry))
+    roots: tuple[ir.Kernel | ir.Function, ...] = (kernel, *kernel.functions)
+    parts = [_constants(root, root.name) for root in roots]
+    parts += [_function(function, functions, entry) for function in kernel.functions]
     root = _Root(kernel, functions, entry)
     parameters, arguments = _kernel_parameters(kernel, root)
     bounds = f"__launch_bounds__({', '.join(map(str, launch_bounds))}) " if launch_bounds else ""

@@ -69,6 +69,7 @@ class CudaFunction:
         *,
         device: bool,
     ) -> None:
+        self.__name__ = function.__name__
         functools.update_wrapper(self, function)
         self.py_func = function
         self.source_view = KernelSource(function)
@@ -119,7 +120,7 @@ class CudaFunction:
 
     @property
     def plain(self) -> CudaFunction:
-        """The kernel as written: its launches are never rewritten."""
+        """The kernel as written; its launches are never rewritten."""
         return self
 
     @property
@@ -140,7 +141,7 @@ class CudaFunction:
         return self[(ntasks + threads - 1) // threads, threads, stream, sharedmem]
 
     def specialize(self, *arguments: Any) -> CudaFunction:
-        """This kernel for the types of ``arguments`` alone."""
+        """Return this kernel for the types of ``arguments`` alone."""
         types = tuple(args.prepare(current(), arguments, current().default_stream).types)
         return CudaFunction(self.py_func, (Signature(types),), self.choices, device=False)
 

@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from mxgemm.lang.place import Place
 
 __all__ = [
-    "DivergentBarrierFault",
-    "DivisionFault",
-    "IndexFault",
-    "KernelFault",
-    "RaceFault",
-    "UninitialisedFault",
+    "DivergentBarrierError",
+    "DivisionByZeroError",
+    "KernelFaultError",
+    "OutOfBoundsError",
+    "RaceError",
+    "UninitialisedReadError",
 ]
 
 Position = tuple[int, int, int]
 
 
-class KernelFault(MxgemmError, RuntimeError):
+class KernelFaultError(MxgemmError, RuntimeError):
     """A kernel did something undefined; the interpreter stopped at the first such statement.
 
     Attributes
@@ -42,21 +42,21 @@ class KernelFault(MxgemmError, RuntimeError):
         self.thread = thread
 
 
-class IndexFault(KernelFault, IndexError):
+class OutOfBoundsError(KernelFaultError, IndexError):
     """An index outside its array."""
 
 
-class RaceFault(KernelFault):
+class RaceError(KernelFaultError):
     """Two threads of a block touch one shared element without a barrier between, one of them writing."""
 
 
-class DivergentBarrierFault(KernelFault):
+class DivergentBarrierError(KernelFaultError):
     """A barrier or warp operation that not every thread it waits for reaches."""
 
 
-class UninitialisedFault(KernelFault):
+class UninitialisedReadError(KernelFaultError):
     """A read of a variable or of a shared or local element that was never written."""
 
 
-class DivisionFault(KernelFault, ZeroDivisionError):
+class DivisionByZeroError(KernelFaultError, ZeroDivisionError):
     """An integer division by zero."""

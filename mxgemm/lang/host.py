@@ -101,7 +101,7 @@ def default_stream() -> Stream:
     return Stream(backend, backend.default_stream)
 
 
-def event(timing: bool = True) -> Event:
+def event(timing: bool = True) -> Event:  # noqa: ARG001  # Numba's parameter
     """A new event; events keep times whether asked to or not."""
     return Event()
 
@@ -156,7 +156,7 @@ def device_array(
         In bytes; contiguous in ``order`` when left out.
     """
     backend = runtime.current()
-    extents = (int(shape),) if hasattr(shape, "__index__") else tuple(int(s) for s in shape)  # type: ignore[union-attr]  # an int has __index__
+    extents = (int(shape),) if hasattr(shape, "__index__") else tuple(int(s) for s in shape)
     if order not in ("C", "F") or (extents and min(extents) < 0):
         raise UnsupportedError(
             f"device_array takes extents of 0 and more and order C or F, not {shape!r}, {order!r}"

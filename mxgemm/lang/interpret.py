@@ -49,7 +49,7 @@ def interpret(
 
     Raises
     ------
-    KernelFault
+    KernelFaultError
         For an index out of bounds, a race on shared memory, a divergent barrier, an uninitialised
         read or an integer division by zero; with file, line, block and thread.
     """

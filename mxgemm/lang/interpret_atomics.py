@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -42,15 +43,15 @@ def _smaller(old: Any, value: Any) -> Any:
 
 
 def _nan_larger(old: Any, value: Any) -> Any:
-    if value != value:
+    if math.isnan(value):
         return old
-    return value if old != old or old < value else old
+    return value if math.isnan(old) or old < value else old
 
 
 def _nan_smaller(old: Any, value: Any) -> Any:
-    if value != value:
+    if math.isnan(value):
         return old
-    return value if old != old or old > value else old
+    return value if math.isnan(old) or old > value else old
 
 
 _RULES: Final[dict[str, Callable[..., Any]]] = {

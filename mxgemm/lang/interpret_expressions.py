@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from mxgemm.lang import interpret_functions, ir
-from mxgemm.lang.faults import DivisionFault, UninitialisedFault
+from mxgemm.lang.faults import DivisionByZeroError, UninitialisedReadError
 from mxgemm.lang.interpret_values import arithmetic, compare, convert, negate_or_invert
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Evaluator:
         wrong = ~defined if mask is None else mask & ~defined
         if wrong.any():
             message = f"variable {e.name} is read before it is assigned"
-            raise self.lanes.fault(UninitialisedFault, message, e.place, int(np.argmax(wrong)))
+            raise self.lanes.fault(UninitialisedReadError, message, e.place, int(np.argmax(wrong)))
 
     def _register(self, e: ir.Register, _mask: Mask, _frame: Frame) -> Any:
         return self.lanes.register(e.name, e.axis)
@@ -93,7 +93,9 @@ class Evaluator:
         wrong = np.broadcast_to(zero, (self.lanes.size,))
         wrong = wrong if mask is None else wrong & mask
         if wrong.any():
-            raise self.lanes.fault(DivisionFault, "integer division by zero", place, int(np.argmax(wrong)))
+            raise self.lanes.fault(
+                DivisionByZeroError, "integer division by zero", place, int(np.argmax(wrong))
+            )
         return np.where(zero, value.dtype.type(1), value)
 
     def _compare(self, e: ir.Compare, mask: Mask, frame: Frame) -> Any:

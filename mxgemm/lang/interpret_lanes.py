@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from mxgemm.lang.faults import KernelFault
+    from mxgemm.lang.faults import KernelFaultError
     from mxgemm.lang.place import Place
 
 __all__ = ["Lanes", "Triple"]
@@ -75,7 +75,7 @@ class Lanes:
         index = linear if axis == 0 else linear // below
         return (index % extents[axis]).astype(np.int32)
 
-    def fault(self, kind: type[KernelFault], message: str, place: Place, lane: int) -> KernelFault:
+    def fault(self, kind: type[KernelFaultError], message: str, place: Place, lane: int) -> KernelFaultError:
         """An error that names the lane's block and thread."""
         block = _unravel(self.first + lane // self.threads, self.grid)
         return kind(message, place, block, _unravel(lane % self.threads, self.block))

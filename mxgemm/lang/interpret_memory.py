@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mxgemm.lang.faults import IndexFault, RaceFault, UninitialisedFault
+from mxgemm.lang.faults import OutOfBoundsError, RaceError, UninitialisedReadError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,7 +104,7 @@ class Memory:
         lane = int(np.argmax(wrong))
         value = int(index[lane])
         raise lanes.fault(
-            IndexFault,
+            OutOfBoundsError,
             f"index {value if value >= 0 else value - self.extents[axis]} of axis {axis} is outside {self.label}, "
             f"whose extent there is {self.extents[axis]}",
             place,
@@ -140,7 +140,7 @@ class Memory:
         unset = ~self.written[element]
         if unset.any():
             at = int(lane[int(np.argmax(unset))])
-            raise lanes.fault(UninitialisedFault, f"{self.label} is read before it is written", place, at)
+            raise lanes.fault(UninitialisedReadError, f"{self.label} is read before it is written", place, at)
 
     def active(self, lanes: Lanes, offset: Any, mask: Mask) -> tuple[Any, Any]:
         """Lane numbers and offsets of the active lanes."""
@@ -166,8 +166,8 @@ class Memory:
     def _check_clash(self, place: Place, lanes: Lanes, lane: Any, element: Any, values: Any) -> None:
         """Several threads may write one element in one statement only when they write the same value."""
         kept = self.flat[element]
-        differs = (kept != values) & ~((kept != kept) & (values != values))
+        differs = kept.view(f"u{kept.itemsize}") != np.ascontiguousarray(values).view(f"u{kept.itemsize}")
         if differs.any():
             at = int(lane[int(np.argmax(differs))])
             message = f"race on {self.label}: several threads write different values to one element"
-            raise lanes.fault(RaceFault, message, place, at)
+            raise lanes.fault(RaceError, message, place, at)

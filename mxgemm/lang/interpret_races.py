@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from mxgemm.lang.faults import RaceFault
+from mxgemm.lang.faults import RaceError
 
 if TYPE_CHECKING:
     from mxgemm.lang.interpret_lanes import Lanes
@@ -107,7 +107,7 @@ class Races:
         if conflict.any():
             at = int(np.argmax(conflict))
             message = self._message(kind, other, int(record.thread[element[at]]), describe)
-            raise lanes.fault(RaceFault, message, place, int(lane[at]))
+            raise lanes.fault(RaceError, message, place, int(lane[at]))
 
     def _message(self, kind: str, other: str, earlier: int, describe: str) -> str:
         who = "several threads" if earlier < 0 else f"linear thread {earlier % self.epochs.lanes.threads}"

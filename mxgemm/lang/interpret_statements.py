@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from mxgemm.lang import ir
-from mxgemm.lang.faults import DivergentBarrierFault, KernelFault
+from mxgemm.lang.faults import DivergentBarrierError, KernelFaultError
 from mxgemm.lang.interpret_atomics import update
 from mxgemm.lang.interpret_expressions import Evaluator, Frame
 from mxgemm.lang.interpret_warps import check_mask, collective
@@ -152,7 +152,7 @@ class Machine(Evaluator):
                 f"divergent barrier: {int(table[block].sum())} of {self.lanes.threads} threads reach it, "
                 "this thread does not; every thread of the block has to"
             )
-            raise self.lanes.fault(DivergentBarrierFault, message, s.place, lane)
+            raise self.lanes.fault(DivergentBarrierError, message, s.place, lane)
         return every
 
     def _warp_barrier(self, s: ir.Barrier, mask: Mask, frame: Frame) -> Mask:
@@ -208,7 +208,9 @@ class Machine(Evaluator):
         zero = np.broadcast_to(step == 0, (self.lanes.size,))
         zero = zero if mask is None else zero & mask
         if zero.any():
-            raise self.lanes.fault(KernelFault, "the step of range is zero", s.place, int(np.argmax(zero)))
+            raise self.lanes.fault(
+                KernelFaultError, "the step of range is zero", s.place, int(np.argmax(zero))
+            )
         if np.ndim(start) == np.ndim(stop) == np.ndim(step) == 0:
             return self._uniform_for(s, range(int(start), int(stop), int(step)), mask, frame)
         count = _trip_count(start, stop, step)

@@ -159,7 +159,7 @@ def _float_to_integer(value: Array, target: Scalar) -> Array:
 
 def _to_bfloat16(value: Array, source: Scalar, target: Scalar) -> Array:
     """Through float32, which is exact or rounded to odd before, so that only one rounding counts."""
-    if source == float32 or source == float16:
+    if source in (float32, float16):
         return value.astype(np.float32).astype(target.dtype)
     wide = value.astype(np.float64)
     narrow = wide.astype(np.float32)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mxgemm.lang.faults import DivergentBarrierFault
+from mxgemm.lang.faults import DivergentBarrierError
 
 if TYPE_CHECKING:
     from mxgemm.lang.interpret_lanes import Lanes
@@ -56,7 +56,7 @@ def check_mask(place: Place, lanes: Lanes, name: str, wanted: Any, mask: Any) ->
         message = f"cuda.{name} names lanes in its mask that do not reach it"
         if itself[warp, lane]:
             message = f"cuda.{name} is reached by a lane that its mask does not name"
-        raise lanes.fault(DivergentBarrierFault, message, place, at)
+        raise lanes.fault(DivergentBarrierError, message, place, at)
     return named & exists[:, None, :]
 
 
@@ -121,7 +121,7 @@ def _shuffle(place: Place, lanes: Lanes, name: str, value: Any, amount: Any, mas
         warp, at = (int(x) for x in np.argwhere(silent)[0])
         block, in_block = divmod(warp, lanes.warps)
         raise lanes.fault(
-            DivergentBarrierFault,
+            DivergentBarrierError,
             f"cuda.{name} reads lane {int(source[warp, at])}, which does not take part",
             place,
             block * lanes.threads + in_block * 32 + at,

@@ -27,8 +27,8 @@ def mark_written(kernel: ir.Kernel) -> ir.Kernel:
         names = _written(function, written_of)
         parameters = [name for name, _ in function.parameters]
         written_of[function.name] = frozenset(parameters.index(n) for n in names if n in parameters)
-    parameters = {name for name, _ in kernel.parameters}
-    return replace(kernel, written=frozenset(_written(kernel, written_of) & parameters))
+    own = {name for name, _ in kernel.parameters}
+    return replace(kernel, written=frozenset(_written(kernel, written_of) & own))
 
 
 def _written(root: ir.Kernel | ir.Function, written_of: dict[str, frozenset[int]]) -> set[str]:
@@ -41,8 +41,7 @@ def _written(root: ir.Kernel | ir.Function, written_of: dict[str, frozenset[int]
             written.add(base.get(statement.array, statement.array))
         elif isinstance(statement, ir.Call):
             for position in written_of[statement.function]:
-                name = statement.arguments[position]
-                assert isinstance(name, str)  # only arrays are written
+                name = str(statement.arguments[position])  # arrays are passed by name
                 written.add(base.get(name, name))
     return written
 

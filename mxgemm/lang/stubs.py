@@ -1,4 +1,4 @@
-"""Names that mean something only inside a kernel: ``cuda.threadIdx``, ``cuda.shared.array``, …"""
+"""Names that mean something only inside a kernel, such as ``cuda.threadIdx`` and ``cuda.shared.array``."""
 
 from __future__ import annotations
 

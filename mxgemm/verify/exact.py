@@ -7,8 +7,8 @@ activations, so that no rounding takes part in a verdict.
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +18,9 @@ from mxgemm.bounds.formats import FORMATS
 from mxgemm.bounds.scalars import rounded_array, rounded_scalar
 from mxgemm.bounds.tiles import Array, Subject, widened
 from mxgemm.problem import GemmProblem
+
+if TYPE_CHECKING:
+    import mpmath
 
 __all__ = ["deviation", "dot", "entry"]
 
@@ -77,6 +80,8 @@ def entry(subject: Subject, position: tuple[int, ...]) -> Fraction | mpmath.mpf:
 def _activated(problem: GemmProblem, kind: str, total: Fraction) -> Fraction | mpmath.mpf:
     spec = problem.epilogue
     if spec.is_transcendental:
+        import mpmath
+
         with mpmath.workprec(PRECISION):
             exact = mpmath.mpf(total.numerator) / total.denominator
             return activations.exact(spec, exact)
@@ -93,5 +98,7 @@ def deviation(value: float, exact: Fraction | mpmath.mpf) -> Fraction | mpmath.m
     """|value − exact|, exactly or at mpmath's 600 bits."""
     if isinstance(exact, Fraction):
         return abs(Fraction(value) - exact)
+    import mpmath
+
     with mpmath.workprec(PRECISION):
         return abs(mpmath.mpf(value) - exact)

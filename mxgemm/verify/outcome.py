@@ -25,7 +25,7 @@ class CheckResult:
     ratio : float
         The largest |D − exact D| / bound; infinity where an entry had to be something else exactly.
     where : tuple of int or None
-        Index in (*batch, M, N) of that entry; None when there is no entry with a bound.
+        Index in (*batch, M, N) of that entry; None for an empty result.
     level : str
         "full": every entry was checked.
     entries : int

@@ -12,6 +12,7 @@ from mxgemm.bounds.doubled import dot2, two_product, two_sum
 from mxgemm.bounds.formats import FORMATS
 from mxgemm.bounds.magnitudes import upward_product
 from mxgemm.bounds.scalars import nearest, rounded_scalar
+from mxgemm.bounds.slices import sliced_product
 from mxgemm.verify.exact import dot
 
 FLOATS = st.floats(-1e100, 1e100, allow_subnormal=False)
@@ -81,3 +82,16 @@ def test_scalars_are_rounded_once() -> None:
     assert rounded_scalar(1e300, "float32") == np.inf
     assert np.isnan(rounded_scalar(float("nan"), "float32"))
     assert rounded_scalar(10**400, "float64") == np.inf
+
+
+@pytest.mark.parametrize("k", [1, 7, 300, 5000])
+def test_the_sliced_product_is_within_its_radius(k: int) -> None:
+    rng = np.random.default_rng(k)
+    a = rng.standard_normal((4, k)) * np.ldexp(1.0, rng.integers(-30, 30, (4, k)))
+    b = rng.standard_normal((k, 4)) * np.ldexp(1.0, rng.integers(-90, 90, (1, 4)))
+    high, low, radius = sliced_product(a, b)
+    for i in range(4):
+        for j in range(4):
+            error = abs(Fraction(float(high[i, j])) + Fraction(float(low[i, j])) - dot(a[i], b[:, j]))
+            assert error <= Fraction(float(radius[i, j]))
+    assert (radius <= 2.0**-78 * k * np.abs(a).max(axis=1)[:, None] * np.abs(b).max(axis=0)).all()

@@ -36,7 +36,10 @@ def _mandelbrot(a: float, b: float, c: float, d: float, image: Any, iters: int) 
     for i in range(iters):
         outside = (zr * zr + zi * zi >= 4) & (count == iters)
         count[outside] = i
-        zr, zi = np.where(count < iters, zr, zr * zr - zi * zi + x), np.where(count < iters, zi, 2.0 * zr * zi + y[:, None])
+        zr, zi = (
+            np.where(count < iters, zr, zr * zr - zi * zi + x),
+            np.where(count < iters, zi, 2.0 * zr * zi + y[:, None]),
+        )
     return count.astype(image.dtype)
 
 

@@ -17,7 +17,9 @@ def run(body: str, *arguments: Any, grid: Any = 2, block: Any = 64, shared: int 
     interpret(kernel, grid, block, *arguments, shared=shared)
 
 
-def fault(kind: type[cuda.KernelFault], body: str, *arguments: Any, **options: Any) -> cuda.KernelFault:
+def fault(
+    kind: type[cuda.KernelFaultError], body: str, *arguments: Any, **options: Any
+) -> cuda.KernelFaultError:
     with pytest.raises(kind) as caught:
         run(body, *arguments, **options)
     return caught.value
@@ -28,7 +30,7 @@ def floats(n: int = 128) -> Any:
 
 
 def test_an_index_out_of_bounds_names_array_line_block_and_thread() -> None:
-    error = fault(cuda.IndexFault, "i = cuda.grid(1)\na[i] = 1", floats(100))
+    error = fault(cuda.OutOfBoundsError, "i = cuda.grid(1)\na[i] = 1", floats(100))
     assert error.lineno == 3
     assert (error.block, error.thread) == ((1, 0, 0), (36, 0, 0))
     assert re.search(r"index 100 of axis 0 is outside .* extent there is 100", str(error))
@@ -36,7 +38,7 @@ def test_an_index_out_of_bounds_names_array_line_block_and_thread() -> None:
 
 def test_a_negative_index_below_the_start_is_out_of_bounds() -> None:
     run("a[-1] = 1", floats(5))
-    error = fault(cuda.IndexFault, "a[-6] = 1", floats(5))
+    error = fault(cuda.OutOfBoundsError, "a[-6] = 1", floats(5))
     assert "index -6" in str(error)
 
 
@@ -47,33 +49,35 @@ def test_a_guarded_index_is_not_out_of_bounds() -> None:
 
 def test_a_read_of_an_unwritten_row_is_found_in_local_and_shared_arrays() -> None:
     for space in ("local", "shared"):
-        error = fault(cuda.UninitialisedFault, f"t = cuda.{space}.array(4, cuda.float32)\na[0] = t[2]", floats())
+        error = fault(
+            cuda.UninitialisedReadError, f"t = cuda.{space}.array(4, cuda.float32)\na[0] = t[2]", floats()
+        )
         assert error.lineno == 3
 
 
 def test_a_variable_that_some_threads_never_assigned_is_found() -> None:
     body = "i = cuda.grid(1)\nif i > 70:\n    x = 1.0\na[i] = x"
-    error = fault(cuda.UninitialisedFault, body, floats())
+    error = fault(cuda.UninitialisedReadError, body, floats())
     assert (error.lineno, error.block, error.thread) == (5, (0, 0, 0), (0, 0, 0))
     run("i = cuda.grid(1)\nif i > 70:\n    x = 1.0\nelse:\n    x = 2.0\na[i] = x", floats())
 
 
 @pytest.mark.parametrize("operator", ["//", "%"])
 def test_an_integer_division_by_zero_is_found(operator: str) -> None:
-    error = fault(cuda.DivisionFault, f"i = cuda.grid(1)\na[i] = 7 {operator} (i - 65)", floats())
+    error = fault(cuda.DivisionByZeroError, f"i = cuda.grid(1)\na[i] = 7 {operator} (i - 65)", floats())
     assert (error.lineno, error.block, error.thread) == (3, (1, 0, 0), (1, 0, 0))
     run(f"i = cuda.grid(1)\nif i != 65:\n    a[i] = 7 {operator} (i - 65)", floats())
 
 
 def test_a_barrier_that_some_threads_do_not_reach_is_found() -> None:
-    error = fault(cuda.DivergentBarrierFault, "if cuda.threadIdx.x < 40:\n    cuda.syncthreads()", floats())
+    error = fault(cuda.DivergentBarrierError, "if cuda.threadIdx.x < 40:\n    cuda.syncthreads()", floats())
     assert (error.lineno, error.thread) == (3, (40, 0, 0))
     assert "40 of 64 threads" in str(error)
 
 
 def test_a_barrier_after_an_early_return_is_divergent() -> None:
     body = "if cuda.grid(1) >= 100:\n    return\ncuda.syncthreads()"
-    assert fault(cuda.DivergentBarrierFault, body, floats()).block == (1, 0, 0)
+    assert fault(cuda.DivergentBarrierError, body, floats()).block == (1, 0, 0)
 
 
 def test_a_barrier_that_whole_blocks_skip_is_fine() -> None:
@@ -90,28 +94,28 @@ a[t] = s[63 - t]
 
 def test_a_race_is_found_when_the_barrier_is_taken_away() -> None:
     run(REVERSE, floats())
-    error = fault(cuda.RaceFault, REVERSE.replace("cuda.syncthreads()\n", ""), floats())
+    error = fault(cuda.RaceError, REVERSE.replace("cuda.syncthreads()\n", ""), floats())
     assert error.lineno == 5
     assert "linear thread" in str(error)
 
 
 def test_a_write_after_another_threads_read_is_a_race() -> None:
     body = REVERSE + "s[t] = 0"
-    assert fault(cuda.RaceFault, body, floats()).lineno == 7
+    assert fault(cuda.RaceError, body, floats()).lineno == 7
     run(REVERSE + "cuda.syncthreads()\ns[t] = 0", floats())
 
 
 def test_several_threads_may_write_one_value_and_not_two() -> None:
     body = "s = cuda.shared.array(1, cuda.int32)\ns[0] = {}\ncuda.syncthreads()\na[cuda.threadIdx.x] = s[0]"
     run(body.format(5), floats())
-    fault(cuda.RaceFault, body.format("cuda.threadIdx.x"), floats())
+    fault(cuda.RaceError, body.format("cuda.threadIdx.x"), floats())
 
 
 def test_threads_of_a_warp_may_exchange_across_syncwarp_and_of_two_warps_not() -> None:
     body = "s = cuda.shared.array(64, cuda.float32)\nt = cuda.threadIdx.x\ns[t] = t\ncuda.syncwarp()\na[t] = s[{}]"
     run(body.format("t ^ 1"), floats())
-    fault(cuda.RaceFault, body.format("t ^ 1").replace("cuda.syncwarp()", "t = t"), floats())
-    fault(cuda.RaceFault, body.format("(t + 32) % 64"), floats())
+    fault(cuda.RaceError, body.format("t ^ 1").replace("cuda.syncwarp()", "t = t"), floats())
+    fault(cuda.RaceError, body.format("(t + 32) % 64"), floats())
 
 
 def test_atomics_do_not_race_with_each_other_and_do_with_plain_access() -> None:
@@ -119,23 +123,25 @@ def test_atomics_do_not_race_with_each_other_and_do_with_plain_access() -> None:
     array = floats()
     run(body.format("cuda.syncthreads()\n"), array)
     assert array[0] == 64
-    fault(cuda.RaceFault, body.format(""), floats())
+    fault(cuda.RaceError, body.format(""), floats())
 
 
 def test_a_shuffle_from_a_lane_that_is_away_is_found() -> None:
     body = "t = cuda.threadIdx.x\nif t < 16:\n    a[t] = cuda.shfl_sync({}, t, {})"
     run(body.format("0xFFFF", "t"), floats())
-    fault(cuda.DivergentBarrierFault, body.format("0xFFFF", "31"), floats())
-    fault(cuda.DivergentBarrierFault, body.format("0xFFFFFFFF", "t"), floats())
+    fault(cuda.DivergentBarrierError, body.format("0xFFFF", "31"), floats())
+    fault(cuda.DivergentBarrierError, body.format("0xFFFFFFFF", "t"), floats())
 
 
 def test_a_zero_step_is_found() -> None:
-    assert "step of range" in str(fault(cuda.KernelFault, "for k in range(0, 5, b):\n    a[k] = 1", floats(), 0))
+    assert "step of range" in str(
+        fault(cuda.KernelFaultError, "for k in range(0, 5, b):\n    a[k] = 1", floats(), 0)
+    )
 
 
 def test_faults_in_a_device_function_name_its_line() -> None:
     text = "@cuda.jit(device=True)\ndef f(x, i):\n    return x[i + 1]\ndef kernel(a):\n    a[0] = f(a, cuda.grid(1))\n"
-    with pytest.raises(cuda.IndexFault) as caught:
+    with pytest.raises(cuda.OutOfBoundsError) as caught:
         interpret(cuda.jit(function(text)), 2, 64, floats())
     assert caught.value.lineno == 3
 

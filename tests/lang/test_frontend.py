@@ -72,7 +72,11 @@ def lowered(body: str, **types: Any) -> ir.Kernel:
 def type_of_store(body: str, **types: Any) -> str:
     """The type of the last value assigned to a variable named ``s``."""
     kernel = lowered(body, **types)
-    found = [s.target.type.name for s in statements(kernel.body) if isinstance(s, ir.Assign) and s.target.name == "s"]
+    found = [
+        s.target.type.name
+        for s in statements(kernel.body)
+        if isinstance(s, ir.Assign) and s.target.name == "s"
+    ]
     return found[-1]
 
 
@@ -117,7 +121,12 @@ def test_types_converge_through_nested_loops_breaks_and_continues() -> None:
     )
     kernel = lowered(body, x=FLOATS)
     values = np.zeros(1, np.float32)
-    interpret(cuda.jit(function("def kernel(x):\n" + "".join(f"    {line}\n" for line in body.splitlines()))), 1, 1, values)
+    interpret(
+        cuda.jit(function("def kernel(x):\n" + "".join(f"    {line}\n" for line in body.splitlines()))),
+        1,
+        1,
+        values,
+    )
     assert values[0] == 9.5
     assert "s:float64" in str(kernel)
 
@@ -161,7 +170,9 @@ REFUSED = {
 
 @pytest.mark.parametrize("body", sorted(REFUSED), ids=lambda body: body.splitlines()[0])
 def test_what_is_refused_says_where_and_why(body: str) -> None:
-    text = "def helper(v):\n    return v\n\ndef kernel(x, n):\n" + "".join(f"    {line}\n" for line in body.splitlines())
+    text = "def helper(v):\n    return v\n\ndef kernel(x, n):\n" + "".join(
+        f"    {line}\n" for line in body.splitlines()
+    )
     try:
         found = function(text)
     except SyntaxError as error:

@@ -23,7 +23,8 @@ def kernel(x, n):
     w = cuda.const.array_like(np.arange(3.0))
     row = x[0]
     for k in range(n):
-        s[0] = x[k, 1] * 2 if k > 1 and n < 5 else -f(1, x)
+        s[0] = x[k, 1] * 2 if k > 1 and n < 5 else -x[0, 0]
+        s[1] = f(1, x)
         x[k, 0] = (n << 2) + (n // 3) + math.sqrt(x[k, 0]) + row[1]
     cuda.atomic.add(x, (0, 0), 1)
     while n > 3:
@@ -84,7 +85,9 @@ def test_every_mutant_breaks_a_rule_of_the_table() -> None:
 
 def test_the_rules_are_checked_after_every_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(kernel: ir.Kernel) -> ir.Kernel:
-        return replace(kernel, body=(ir.Assign(kernel.place, ir.Local(kernel.place, WRONG, "z"), kernel.body[0].value),))
+        return replace(
+            kernel, body=(ir.Assign(kernel.place, ir.Local(kernel.place, WRONG, "z"), kernel.body[0].value),)
+        )
 
     monkeypatch.setattr(passes, "PASSES", (("broken", broken), *passes.PASSES))
     with pytest.raises(BrokenRuleError, match="after broken"):

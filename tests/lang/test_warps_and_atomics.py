@@ -36,7 +36,7 @@ EXPRESSIONS: dict[str, Any] = {
     "cuda.syncthreads_and(v >= 0)": np.ones(64),
     "cuda.syncthreads_or(v > 99)": np.zeros(64),
     "cuda.popc(t)": [int(t).bit_count() for t in T],
-    "cuda.clz(t)": [64 - int(t).bit_length() if False else 32 - int(t).bit_length() for t in T],
+    "cuda.clz(t)": [32 - int(t).bit_length() for t in T],
     "cuda.ffs(t)": [(int(t) & -int(t)).bit_length() for t in T],
     "cuda.brev(cuda.uint32(t))": [int(f"{t:032b}"[::-1], 2) for t in T],
     "cuda.selp(t > 3, t, v)": np.where(T > 3, T, VALUES),
@@ -83,6 +83,11 @@ ATOMICS = ("add", "sub", "max", "min", "and_", "or_", "xor", "exch", "inc", "dec
 def final(operator: str, start: Any, values: Any) -> Any:
     """The value after all updates in lane order."""
     result = start
+    with np.errstate(over="ignore"):
+        return _final(operator, result, values)
+
+
+def _final(operator: str, result: Any, values: Any) -> Any:
     for v in values:
         result = {
             "add": lambda: result + v, "sub": lambda: result - v, "max": lambda: max(result, v),
@@ -100,7 +105,12 @@ def supported(operator: str, dtype: str) -> bool:
     return dtype in ATOMIC_TYPES[operator.rstrip("_")]
 
 
-PAIRS = [(o, d) for o in ATOMICS for d in ("int32", "int64", "uint32", "uint64", "float32", "float64") if supported(o, d)]
+PAIRS = [
+    (o, d)
+    for o in ATOMICS
+    for d in ("int32", "int64", "uint32", "uint64", "float32", "float64")
+    if supported(o, d)
+]
 
 
 def updates(operator: str, dtype: str) -> tuple[Any, Any, Any]:
