@@ -107,7 +107,7 @@ def view(x: object, name: str = "A", *, writable: bool = False) -> ArrayView:
     DTypeError
         For object, bool, complex and string arrays and other element types without a configuration.
     ShapeError
-        For 0-d arrays and scalars.
+        For Python scalars.
     UnsupportedError
         For masked arrays, ``numpy.matrix``, torch tensors that require a gradient, sparse or lazily
         negated tensors, JAX tracers and sharded arrays, read-only or overlapping ``out``, JAX

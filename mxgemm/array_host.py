@@ -26,12 +26,10 @@ def view(x: Any, name: str, *, writable: bool) -> ArrayView:
     ------
     DTypeError
         For an element type without a configuration.
-    ShapeError
-        For 0-d arrays and NumPy scalars.
     UnsupportedError
         For masked arrays and ``numpy.matrix``, and for an ``out`` that cannot be written in place.
     """
-    if not isinstance(x, np.ndarray):
+    if not isinstance(x, np.ndarray | np.generic):
         refuse_non_array(x, name)
     for refused, why in _REFUSED_CLASSES:
         if isinstance(x, refused):
@@ -77,7 +75,7 @@ def refuse_non_array(x: object, name: str) -> None:
     UnsupportedError
         For everything else.
     """
-    if isinstance(x, numbers.Number | np.generic):
+    if isinstance(x, numbers.Number):
         raise ShapeError(
             f"{name} is a scalar ({type(x).__name__}); a matrix product needs arrays (use alpha= to scale)"
         )

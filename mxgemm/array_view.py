@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from mxgemm.errors import DTypeError, ShapeError, UnsupportedError
+from mxgemm.errors import DTypeError, UnsupportedError
 from mxgemm.problem import Operand
 
 __all__ = [
@@ -157,20 +157,14 @@ def element_strides(byte_strides: tuple[int, ...], itemsize: int, name: str) -> 
 
 
 def refuse_layout(view: ArrayView, name: str, *, writable: bool) -> ArrayView:
-    """Return ``view``, or raise for what cannot be read (0-d, misaligned) or written in place.
+    """Return ``view``, or raise for what cannot be read (misaligned) or written in place.
 
     Raises
     ------
-    ShapeError
-        For a 0-dimensional operand, as ``numpy.matmul`` does.
     UnsupportedError
         For a missing or misaligned device pointer, and for an ``out`` that is read-only or whose elements
         share memory.
     """
-    if not view.shape:
-        raise ShapeError(
-            f"{name} is 0-dimensional; a matrix product needs at least one axis (use alpha= to scale)"
-        )
     if view.pointer == 0 and 0 not in view.shape:
         raise UnsupportedError(f"{name} has elements and no memory ({view}); pass an array with storage")
     if view.pointer % view.itemsize and 0 not in view.shape:

@@ -145,7 +145,7 @@ def _show_refusals(case: Case, device: str) -> None:
             reason = str(error).replace(repr(row.precision), "NAME")
             refused.setdefault(reason.replace(f'"{row.precision}"', "NAME"), []).append(row.precision)
     ran = explain(case.a, case.b, **case.options(device)).configuration.precision
-    print(f"\n{case.title}: without grants runs {ran}; refused {'are' if refused else 'is nothing'}")
+    print(f"\n{case.title}: without grants runs {ran}; {'refused:' if refused else 'nothing is refused'}")
     for reason, precisions in refused.items():
         print(f"  {', '.join(precisions)}\n    {reason}")
 

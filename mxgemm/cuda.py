@@ -47,8 +47,8 @@ __all__ = [
     "DeviceArray",
     "DivergentBarrierError",
     "DivisionByZeroError",
-    "OutOfBoundsError",
     "KernelFaultError",
+    "OutOfBoundsError",
     "RaceError",
     "UninitialisedReadError",
     "as_cuda_array",
@@ -67,9 +67,10 @@ __all__ = [
     "synchronize",
     "to_device",
     "void",
-    *sorted(_WORDS),
-    *sorted(name for name in _SCALARS if name != "bool"),
 ]
+
+# The words of the dialect and the element types are public too; they come from tables.
+__all__ += [*sorted(_WORDS), *sorted(_SCALARS.keys() - {"bool"})]  # noqa: PLE0604  # strings, all of them
 
 _NAMES: dict[str, Stub | Scalar] = {
     **_WORDS,

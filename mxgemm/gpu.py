@@ -64,7 +64,8 @@ def upload(call: Call, ordinal: int, stream: int) -> Call:
 def new_result(call: Call, ordinal: int, stream: int) -> ArrayView:
     """New device memory for D: of A's library, or nobody's where A came from the host."""
     dtype, shape = call.problem.d.dtype, call.result_shape
-    if call.a.library != "numpy":
+    if call.a.host is None:
+        device.refuse_capture(stream, ordinal, "the result would be allocated; pass out=")
         return array.empty_like_owner(call.a, shape, dtype, stream=stream)
     operand = contiguous(dtype, shape)
     memory = device.allocate(math.prod(shape) * array.numpy_dtype(dtype).itemsize, ordinal, stream)
@@ -117,7 +118,12 @@ def kernels_of(lowering: Lowering, ordinal: int, stream: int | None) -> dict[str
     UnsupportedError
         When ``stream`` is capturing a CUDA graph and a kernel is not loaded yet.
     """
-    return {kernel.entry: _compiled(kernel, ordinal, stream) for kernel in lowering.kernels}
+    if lowering.form.problem.is_empty:
+        return {}
+    found = {kernel.entry: _compiled(kernel, ordinal, stream) for kernel in lowering.kernels}
+    if lowering.instance.has_flags and not (stream is not None and device.is_capturing(stream, ordinal)):
+        unread_flags(ordinal)  # a later call may be captured, and must then allocate nothing
+    return found
 
 
 def _compiled(
@@ -176,6 +182,8 @@ def run_device(
         kernel = kernels[launch.instance.entry]
         device.launch(kernel, launch.grid, (launch.instance.threads,), stream, launch.arguments)
     memory.done(stream)
+    if flags:
+        flags.done()
     _release_copies([*pointers_of(call, out)], stream)
     array.release(stream, out)
     return DeviceRun(out, stream, flags.read if flags else tuple)
@@ -202,6 +210,11 @@ class _Flags:
         self._observed = wanted and not device.is_capturing(stream, ordinal)
         self._memory = device.allocate_zeroed(_FLAG_BYTES, ordinal, stream) if self._observed else None
         self.pointer = self._memory.pointer if self._memory else unread_flags(ordinal)
+
+    def done(self) -> None:
+        """Say that the launches that set bits are queued."""
+        if self._memory:
+            self._memory.done(self._stream)
 
     def read(self) -> tuple[str, ...]:
         """The names of the bits that are set; waits for the stream."""

@@ -130,7 +130,7 @@ def _prepare(begun: Begun) -> _WarmCall | None:
         return None
     ordinal = call.out.ordinal
     # Any address but 0 will do: only the arguments after the pointers are kept.
-    launches = list(lowering.launches(dict.fromkeys(("a", "b", "c", "d"), 1)))
+    launches = list(lowering.launches(dict.fromkeys(("a", "b", "c", "d"), 1), flags=1))
     if len(launches) != 1:
         return None
     names = [lowering.form.caller_name(name) for name in pointer_names(lowering.instance)]

@@ -248,22 +248,31 @@ def test_transposition_c_and_out_in_every_shape(
 ) -> None:
     a, b = (small_integers("int32", shape, seed + i) for i, shape in enumerate(shapes.input_shapes))
     shape = np.matmul(a, b).shape
-    if not shape:
-        shape_of_c, out = None, None  # 0-d arrays are refused where arrays come in
-    else:
-        axes = 2 - (a.ndim == 1) - (b.ndim == 1)
-        matrix = shape[len(shape) - axes :]
-        batch = tuple(data.draw(st.sampled_from((1, n))) for n in shape[: len(shape) - axes])
-        shape_of_c, out = (*batch, *matrix), np.full(shape, 77, np.int32)
-    c = None if shape_of_c in (None, ()) else small_integers("int32", shape_of_c, seed + 2)
+    axes = 2 - (a.ndim == 1) - (b.ndim == 1)
+    matrix = shape[len(shape) - axes :]
+    batch = tuple(data.draw(st.sampled_from((1, n))) for n in shape[: len(shape) - axes])
+    out = np.full(shape, 77, np.int32)
+    c = small_integers("int32", (*batch, *matrix), seed + 2)
     swapped_a = a.swapaxes(-1, -2) if transpose_a and a.ndim > 1 else a
     swapped_b = b.swapaxes(-1, -2) if transpose_b and b.ndim > 1 else b
     found = product(
         swapped_a, swapped_b, c, alpha=2, beta=-3, transpose_a=transpose_a, transpose_b=transpose_b, out=out,
         precision="exact",
     )  # fmt: skip
-    assert np.array_equal(found, 2 * np.matmul(a, b) + (0 if c is None else -3 * c))
-    assert out is None or found is out
+    assert np.array_equal(found, 2 * np.matmul(a, b) - 3 * c)
+    assert found is out
+
+
+@pytest.mark.parametrize("scalar", [np.array(2.0), np.float64(2)])
+def test_a_scalar_is_no_operand(scalar: object) -> None:
+    with pytest.raises(mx.ShapeError, match="0-dimensional"):
+        product(scalar, np.ones((1, 1)))
+
+
+def test_a_0_dimensional_result_can_be_checked() -> None:
+    a, b = np.array([1, 2, 3], F32), np.array([4, 5, 6], F32)
+    assert mx.check(np.float32(32), a, b, precision="scalar")
+    assert not mx.check(np.float32(33), a, b, precision="scalar")
 
 
 def test_a_vector_by_a_vector_is_0_dimensional() -> None:

@@ -130,9 +130,7 @@ def _truncating(configuration: Configuration, row: UnitArithmetic, k: int) -> Fr
     summed = gamma(chains - 1, power(-24))
     if summed is None:
         return None
-    factor = _chain(row, length, pairs) + summed * sum(pairs)
-    # The sum of scaled operands is unscaled once, in one rounding.
-    return factor * (1 + power(-24)) + power(-24) if configuration.scaling != "none" else factor
+    return _chain(row, length, pairs) + summed * sum(pairs)
 
 
 def _group_absolute(row: UnitArithmetic) -> Fraction:
@@ -143,7 +141,7 @@ def _group_absolute(row: UnitArithmetic) -> Fraction:
 
 
 def _fma_absolute(configuration: Configuration) -> Fraction:
-    """What underflow can add in one fused multiply-add of the chain."""
+    """What underflow can add in one fused multiply-add; see "Chains of fused multiply-adds"."""
     form = FORMATS[configuration.accumulator]
     grid = min(product_grid(a, a) for a in configuration.source_types)
     return form.half_subnormal if grid < form.emin - form.digits + 1 else Fraction(0)
@@ -173,11 +171,15 @@ def factors(configuration: Configuration, arch: str, k: int) -> Factors:
         # One rounding of the exact integer; the truncation has row and column terms only.
         return Factors(zero, v, FORMATS[configuration.accumulator].half_subnormal)
     if row is None or row.kind == "fma-chain":
-        return Factors(zero, gamma(k, v), k * _fma_absolute(configuration))
+        growth = gamma(k, v)
+        lost = k * _fma_absolute(configuration)
+        # What one step loses absolutely grows with the relative errors of the steps after it.
+        return Factors(zero, growth, lost * (1 + growth) if growth is not None else zero)
     split = split_of(configuration)
     length = min(k, configuration.chain or k)
     full, rest = divmod(k, length)
     groups = len(configuration.products) * (full * -(-length // row.group) + -(-rest // row.group))
+    # Unscaling is by a power of two: it rounds only where the result is subnormal.
     unscaling = power(-150) if configuration.scaling != "none" else zero
     return Factors(
         split.operand if split else zero,

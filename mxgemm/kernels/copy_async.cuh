@@ -14,44 +14,28 @@ template <int PENDING> __device__ __forceinline__ void wait_for_copies() {
     asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
-// NEGATIVE_ZERO: pad with -0, which leaves a chain of fused multiply-adds unchanged where +0 does not.
-template <class Op, int EXTENT, int DEPTH, int THREADS, bool NEGATIVE_ZERO> struct AsyncCopy {
+template <class Op, int EXTENT, int DEPTH, int THREADS> struct AsyncCopy {
     static constexpr bool ASYNC = true;
     static constexpr int SIZE = sizeof(typename Op::Source);
     static constexpr int BYTES = Op::ALIGNMENT;
     using Slice = Share<Op, EXTENT, DEPTH, BYTES / SIZE, THREADS>;
     Slice share;
 
-    __device__ __forceinline__ AsyncCopy(const void* base, i64 stride, i64 first, i64 extent, int thread)
-        : share(base, stride, first, extent, thread) {}
+    __device__ __forceinline__ AsyncCopy(const Extents& x, i64 first, int thread) : share(x, first, thread) {}
 
-    __device__ __forceinline__ void piece(u32 target, const char* source, int valid) {
-        if constexpr (NEGATIVE_ZERO) {
-            if (valid < BYTES) {
-#pragma unroll
-                for (int byte = 0; byte < BYTES; byte += SIZE)
-                    if (byte < valid) copy_async<SIZE>(target + byte, source + byte, SIZE);
-                    else store_shared(target + byte, typename Op::Source(-0.0));
-                return;
-            }
-        }
-        copy_async<BYTES>(target, source, valid);
-    }
-
-    // Starts the copy of the next tile, of which depth_left elements along k lie inside.
-    __device__ __forceinline__ void begin(u32 stage, int depth_left) {
+    // Starts a part of the copy of the next tile, of which depth_left elements along k lie inside.
+    __device__ __forceinline__ void begin(u32 stage, int depth_left, int part, int parts) {
         const int inside = least(share.elements_left(depth_left) * SIZE, BYTES);
         const int valid = inside < 0 ? 0 : inside;
-        const char* source = share.source;
 #pragma unroll
         for (int pass = 0; pass < Slice::PASSES; ++pass) {
+            if (!in_part<Slice::PASSES>(pass, part, parts)) continue;
             if (share.writes(pass))
-                piece(stage + share.target + pass * (Slice::ROWS * Slice::Layout_::ROW_BYTES), source,
-                      share.row_inside(pass, depth_left) ? valid : 0);
-            source += share.pass_bytes;
+                copy_async<BYTES>(stage + share.target_of(pass), share.source,
+                                  share.row_inside(pass, depth_left) ? valid : 0);
+            share.advance(pass);
         }
-        share.source += share.tile_bytes;
     }
-    __device__ __forceinline__ void fetch(int) {}
-    __device__ __forceinline__ void finish(u32) {}
+    __device__ __forceinline__ void fetch(int, int, int) {}
+    __device__ __forceinline__ void finish(u32, int, int, int) {}
 };

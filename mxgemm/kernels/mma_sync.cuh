@@ -1,7 +1,79 @@
 // The mma.sync family: one block computes one tile of D on the matrix units of sm_75 and later.
 
+template <class I> struct MmaSyncShape {
+    using A = typename I::A;
+    using B = typename I::B;
+    using Math = typename I::Math;
+    static constexpr int THREADS = I::WARPS_M * I::WARPS_N * 32;
+    static constexpr int BM = I::WARPS_M * I::WARP_M, BN = I::WARPS_N * I::WARP_N;
+    static constexpr int TILES_M = I::WARP_M / 16, TILES_N = I::WARP_N / 8, STEPS = I::DEPTH / Math::DEPTH;
+    static constexpr int A_BYTES = SharedLayout<typename A::Shared, A::LAYOUT, BM, I::DEPTH>::BYTES;
+    static constexpr int B_BYTES = SharedLayout<typename B::Shared, B::LAYOUT, BN, I::DEPTH>::BYTES;
+    static constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
+    // A chain of fused multiply-adds stays as it is when -0 * +0 is added, not when +0 * +0 is.
+    static constexpr bool FUSED_CHAIN = same<typename Math::Register, double>;
+    // Spreading holds addresses in registers for longer, which the 512 threads of float64 cannot spare.
+    static constexpr int BEGIN_STEPS = FUSED_CHAIN ? 1 : STEPS - 1;
+
+    template <bool ASYNC, class Op, int EXTENT> struct Copier {
+        using Type = RegisterCopy<Op, EXTENT, I::DEPTH, THREADS>;
+    };
+    template <class Op, int EXTENT> struct Copier<true, Op, EXTENT> {
+        using Type = AsyncCopy<Op, EXTENT, I::DEPTH, THREADS>;
+    };
+    template <bool NEGATIVE_ZERO, int = 0> struct Pad { using Type = NoPad; };
+    template <int UNUSED> struct Pad<true, UNUSED> {
+        using Type = NegativeZeros<typename A::Shared, A::LAYOUT, BM, I::DEPTH, THREADS>;
+    };
+    using CopyA = typename Copier<I::A_ASYNC, A, BM>::Type;
+    using CopyB = typename Copier<I::B_ASYNC, B, BN>::Type;
+    using Copies = TileCopies<CopyA, CopyB, typename Pad<FUSED_CHAIN>::Type, A_BYTES, I::DEPTH, I::STAGES>;
+    using LoadsA = FragmentLoads<Math, A, BM, I::DEPTH>;
+    using LoadsB = FragmentLoads<Math, B, BN, I::DEPTH>;
+    using Sum = ChainedSum<typename Math::Accumulator, TILES_M * TILES_N, I::CHAIN_TILES != 0>;
+};
+
+// A warp's fragments and products.
+template <class I> struct MmaSyncWork {
+    using S = MmaSyncShape<I>;
+    using Math = typename I::Math;
+    typename S::Sum sum;
+    typename Math::A a[2][S::TILES_M];
+    typename Math::B b[2][S::TILES_N];
+    u32 lane_a, lane_b;    // where this lane reads in a stage
+    int chain_tiles;
+
+    __device__ __forceinline__ MmaSyncWork(int warp_m, int warp_n, int lane) {
+        lane_a = S::LoadsA::SL::at(warp_m * I::WARP_M, 0) + S::LoadsA::Loads::lane_offset(lane, true);
+        lane_b = S::A_BYTES + S::LoadsB::SL::at(warp_n * I::WARP_N, 0) + S::LoadsB::Loads::lane_offset(lane, false);
+        chain_tiles = 0;
+        sum.clear();
+    }
+    __device__ __forceinline__ void load(u32 stage, int step, int buffer) {
+        S::LoadsA::Loads::load(stage + lane_a, step * Math::DEPTH, a[buffer]);
+        S::LoadsB::Loads::load(stage + lane_b, step * Math::DEPTH, b[buffer]);
+    }
+    __device__ __forceinline__ void multiply(int buffer) {
+#pragma unroll
+        for (int i = 0; i < S::TILES_M; ++i)
+#pragma unroll
+            for (int j = 0; j < S::TILES_N; ++j) {
+                const int column = i % 2 ? S::TILES_N - 1 - j : j;    // snake: neighbours share registers
+                Math::multiply(sum.unit[i * S::TILES_N + column], a[buffer][i], b[buffer][column]);
+            }
+    }
+    __device__ __forceinline__ void end_tile() {
+        if constexpr (I::CHAIN_TILES != 0)
+            if (++chain_tiles == I::CHAIN_TILES) chain_tiles = 0, sum.end_chain();
+    }
+    __device__ __forceinline__ void end() {
+        if constexpr (I::CHAIN_TILES != 0)
+            if (chain_tiles) sum.end_chain();
+    }
+};
+
 template <class I> struct MmaSyncBands {
-    using P = Pipeline<I>;
+    using P = MmaSyncShape<I>;
     using T = typename I::Math::Accumulator;
     static constexpr int BANDS = I::WARPS_M, ROWS = I::WARP_M, STEP = Staging<T, P::BN>::STEP;
     const typename P::Sum& sum;
@@ -33,7 +105,7 @@ template <class I> struct MmaSyncBands {
 };
 
 template <class I> __device__ __forceinline__ void mma_sync(const Arguments<typename I::Math::Accumulator>& p) {
-    using P = Pipeline<I>;
+    using P = MmaSyncShape<I>;
     using A = typename I::A;
     using B = typename I::B;
     extern __shared__ __align__(128) u8 shared[];
@@ -44,17 +116,18 @@ template <class I> __device__ __forceinline__ void mma_sync(const Arguments<type
     const int warp = __shfl_sync(0xFFFFFFFFu, int(threadIdx.x) / 32, 0), lane = threadIdx.x % 32;
     const int warp_m = warp % I::WARPS_M, warp_n = warp / I::WARPS_M;
 
-    typename P::Sum sum;
-    sum.clear();
+    MmaSyncWork<I> work(warp_m, warp_n, lane);
     if (p.mode & MODE_PRODUCT) {
         const auto* a = static_cast<const typename A::Source*>(p.a) + offset.a;
         const auto* b = static_cast<const typename B::Source*>(p.b) + offset.b;
-        P pipeline{{a, p.a_outer, tile.row, p.m, int(threadIdx.x)}, {b, p.b_outer, tile.col, p.n, int(threadIdx.x)}, 0, 0};
-        pipeline.run(shared_address(shared), p.k, warp_m, warp_n, lane, sum);
+        typename P::Copies copies{{extents<A::LAYOUT>(a, p.a_outer, p.m, p.k), tile.row, int(threadIdx.x)},
+                                  {extents<B::LAYOUT>(b, p.b_outer, p.n, p.k), tile.col, int(threadIdx.x)}};
+        run_pipeline<I::STAGES, P::STAGE_BYTES, I::DEPTH, P::STEPS, P::BEGIN_STEPS>(copies, work, shared_address(shared), p.k);
+        work.end();
         if constexpr (I::ROUNDS) {
             bool suspect;
-            if constexpr (I::CHAIN_TILES != 0) suspect = holds_non_finite(sum.master);
-            else suspect = holds_non_finite(sum.unit);
+            if constexpr (I::CHAIN_TILES != 0) suspect = holds_non_finite(work.sum.master);
+            else suspect = holds_non_finite(work.sum.unit);
             if (__syncthreads_or(suspect)) {
                 constexpr u32 FIRST = FIRST_OVERFLOW<typename I::Math, typename A::Shared>;
                 constexpr bool A_K = A::LAYOUT == k_major, B_K = B::LAYOUT == k_major;
@@ -68,5 +141,5 @@ template <class I> __device__ __forceinline__ void mma_sync(const Arguments<type
     }
     using T = typename I::Math::Accumulator;
     store_tile<typename I::Epilogue, I::VECTOR, P::BN, P::THREADS>(
-        p, offset, tile, reinterpret_cast<T*>(shared), MmaSyncBands<I>{sum, warp_m, warp_n, lane});
+        p, offset, tile, reinterpret_cast<T*>(shared), MmaSyncBands<I>{work.sum, warp_m, warp_n, lane});
 }

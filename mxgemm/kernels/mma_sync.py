@@ -14,7 +14,7 @@ __all__ = ["MmaSyncInstance", "Tile", "instances", "instruction_for", "tiles_for
 
 _PARTS = (
     "types", "convert", "arguments", "tile_order", "shared_layout", "shared_access", "operand",
-    "copy_async", "copy_registers", "mma", "fragment", "chain", "pipeline", "operand_overflow",
+    "copy_async", "copy_registers", "pad", "mma", "fragment", "chain", "pipeline", "operand_overflow",
     "activations", "epilogue", "store", "mma_sync",
 )  # fmt: skip
 

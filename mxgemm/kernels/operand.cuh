@@ -8,43 +8,64 @@ template <class SourceType, class SharedType, Layout LAYOUT_, int ALIGNMENT_> st
     static constexpr int ALIGNMENT = ALIGNMENT_;
 };
 
+// Where one operand lies: rows of `inner` elements side by side, `outer` of them, `stride` elements apart.
+struct Extents {
+    const void* base;
+    i64 stride, outer, inner;
+};
+template <Layout LAYOUT>
+__device__ __forceinline__ Extents extents(const void* base, i64 stride, i64 extent, i64 k) {
+    return LAYOUT == k_major ? Extents{base, stride, extent, k} : Extents{base, stride, k, extent};
+}
+
+// Copies are made in parts, so that they spread over the steps of a stage.
+template <int PASSES> __device__ __forceinline__ constexpr bool in_part(int pass, int part, int parts) {
+    return pass * parts / PASSES == part;
+}
+
 // Where this thread's share of a tile lies: OUTER rows in CHUNKS pieces of CHUNK shared elements.
 template <class Op, int EXTENT, int DEPTH, int CHUNK, int THREADS> struct Share {
     using Layout_ = SharedLayout<typename Op::Shared, Op::LAYOUT, EXTENT, DEPTH>;
+    static constexpr bool K_MAJOR = Op::LAYOUT == k_major;
+    static constexpr int SIZE = sizeof(typename Op::Source);
     static constexpr int CHUNKS = Layout_::INNER / CHUNK;
     static constexpr int ROWS = THREADS / CHUNKS;
     static constexpr int PASSES = (Layout_::OUTER + ROWS - 1) / ROWS;
     static constexpr bool EVEN = Layout_::OUTER % ROWS == 0;
     static_assert(CHUNKS * CHUNK == Layout_::INNER && CHUNKS <= THREADS && THREADS % CHUNKS == 0);
 
-    const char* source;       // this thread's first chunk of the next tile
-    i64 pass_bytes, tile_bytes;
+    const char* source;       // the chunk that is copied next
+    i64 pass_bytes;           // from one pass to the next
+    i64 turn_bytes;           // from behind a tile's last pass to the next tile
     u32 target;               // byte offset in the stage
     int outer, inner;         // this thread's first row and element
     int extent_left;          // rows or columns of the operand from the tile's first
 
-    __device__ __forceinline__ Share(const void* base, i64 stride, i64 first, i64 extent, int thread) {
-        using Source = typename Op::Source;
+    __device__ __forceinline__ Share(const Extents& x, i64 first, int thread) {
         outer = thread / CHUNKS;
         inner = thread % CHUNKS * CHUNK;
-        constexpr bool K_MAJOR = Op::LAYOUT == k_major;
-        const i64 origin = K_MAJOR ? first * stride : first;
-        source = static_cast<const char*>(base) + (origin + outer * stride + inner) * i64(sizeof(Source));
-        pass_bytes = ROWS * stride * i64(sizeof(Source));
-        tile_bytes = (K_MAJOR ? i64(DEPTH) : DEPTH * stride) * i64(sizeof(Source));
+        const i64 origin = K_MAJOR ? first * x.stride : first;
+        source = static_cast<const char*>(x.base) + (origin + outer * x.stride + inner) * SIZE;
+        pass_bytes = ROWS * x.stride * SIZE;
+        turn_bytes = (K_MAJOR ? i64(DEPTH) : DEPTH * x.stride) * SIZE - PASSES * pass_bytes;
         target = u32(outer * Layout_::ROW_BYTES + inner * int(sizeof(typename Op::Shared)));
-        extent_left = int(least(extent - first, i64(EXTENT)));
+        extent_left = int(least((K_MAJOR ? x.outer : x.inner) - first, i64(EXTENT)));
     }
+    // From one tile to the next along k.
+    __device__ __forceinline__ i64 tile_bytes() const { return turn_bytes + PASSES * pass_bytes; }
+    // Byte offset in the stage of a pass's chunk.
+    __device__ __forceinline__ u32 target_of(int pass) const { return target + pass * (ROWS * Layout_::ROW_BYTES); }
 
     // Elements of this thread's chunk that lie inside, in each row.
     __device__ __forceinline__ int elements_left(int depth_left) const {
-        return (Op::LAYOUT == k_major ? depth_left : extent_left) - inner;
+        return (K_MAJOR ? depth_left : extent_left) - inner;
     }
     __device__ __forceinline__ bool row_inside(int pass, int depth_left) const {
-        return outer + pass * ROWS < (Op::LAYOUT == k_major ? extent_left : depth_left);
+        return outer + pass * ROWS < (K_MAJOR ? extent_left : depth_left);
     }
     // Threads past the tile's last row have nothing to write.
     __device__ __forceinline__ bool writes(int pass) const {
         return EVEN || outer + pass * ROWS < Layout_::OUTER;
     }
+    __device__ __forceinline__ void advance(int pass) { source += pass + 1 < PASSES ? pass_bytes : pass_bytes + turn_bytes; }
 };

@@ -81,8 +81,17 @@ def prepare(backend: Backend, arguments: Sequence[Any], stream: int) -> Prepared
         else:
             device_array = as_device(backend, argument)
             ready.keep.append(device_array)
+            _order(backend, device_array.stream, stream)
             _add_device(ready, device_array)
     return ready
+
+
+def _order(backend: Backend, producer: int, stream: int) -> None:
+    """Make ``stream`` wait for the stream on which another library's array is ready."""
+    if producer != stream:
+        event = backend.create_event()
+        backend.record(event, producer)
+        backend.wait(event, stream)
 
 
 def _own(backend: Backend, array: DeviceArray) -> DeviceArray:
@@ -110,12 +119,8 @@ def _add_host(ready: Prepared, backend: Backend, position: int, argument: Any, s
 
 
 def _same(a: Any, b: Any) -> bool:
-    return (
-        a.ctypes.data == b.ctypes.data
-        and a.shape == b.shape
-        and a.strides == b.strides
-        and a.dtype == b.dtype
-    )
+    facts = [(x.ctypes.data, x.shape, x.strides, x.dtype) for x in (a, b)]
+    return bool(facts[0] == facts[1])
 
 
 def check_overlap(ready: Prepared, written: frozenset[int]) -> None:
@@ -130,10 +135,10 @@ def check_overlap(ready: Prepared, written: frozenset[int]) -> None:
         for other_position, other, other_copy in ready.copies[i + 1 :]:
             if copy is other_copy or not (position in written or other_position in written):
                 continue
-            if np.may_share_memory(host, other):
+            if np.shares_memory(host, other):
                 raise ShapeError(
-                    f"arguments {position} and {other_position} share host memory and the kernel writes one of "
-                    "them; copy the whole array with cuda.to_device and pass views of the device array"
+                    f"arguments {position} and {other_position} share host memory and the kernel writes "
+                    "one of them; copy the whole array with cuda.to_device and pass views of the device array"
                 )
 
 
@@ -169,8 +174,8 @@ def as_device(backend: Backend, value: Any) -> DeviceArray:
     """
     if not hasattr(value, "__cuda_array_interface__") and not hasattr(value, "__dlpack__"):
         raise DTypeError(
-            f"{value!r} cannot be a kernel argument; supported: Python and NumPy numbers, NumPy arrays, device "
-            "arrays of any library with __dlpack__ or __cuda_array_interface__"
+            f"{value!r} cannot be a kernel argument; supported: Python and NumPy numbers, NumPy arrays, "
+            "device arrays of any library with __dlpack__ or __cuda_array_interface__"
         )
     seen = arrays.view(value, "an argument")
     dtype = arrays.numpy_dtype(seen.dtype)

@@ -81,7 +81,7 @@ class CallLowering(ExpressionLowering):
         if target is print:
             return "print inside a kernel is not supported; write to an array instead"
         if callable(target) and hasattr(target, "__code__"):
-            return f"{name} is a plain Python function; put @cuda.jit(device=True) on it to call it from a kernel"
+            return f"{name} is a plain Python function; put @cuda.jit(device=True) on it to call it here"
         return f"{name} is not a function of the dialect; docs/dialect.md lists what is supported"
 
     def _arguments(self, node: ast.Call, name: str, count: int) -> list[ast.expr]:

@@ -99,12 +99,11 @@ class Context:
             if not -(2**63) <= value < 2**64:
                 raise refuse(place, f"the integer {value} does not fit 64 bits")
             return ir.Const(place, int64 if value < 2**63 else uint64, value)
-        if isinstance(value, float) and not isinstance(value, np.floating):
-            return ir.Const(place, float64, value)
         if isinstance(value, np.generic):
             scalar = scalar_of_dtype(value.dtype)
-            plain = float(value) if scalar.is_float else int(value)
-            return ir.Const(place, scalar, plain)
+            return ir.Const(place, scalar, float(value) if scalar.is_float else int(value))
+        if isinstance(value, float):
+            return ir.Const(place, float64, value)
         if isinstance(value, tuple):
             return TupleValue(tuple(self.constant(place, item) for item in value))
         return StaticValue(value)

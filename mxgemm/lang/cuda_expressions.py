@@ -50,7 +50,7 @@ class ExpressionText:
         several = len(self.variants.get(name, ())) > 1
         return self.names.of(name, SUFFIXES[scalar.name] if several else "")
 
-    def text(self, e: ir.Expr) -> str:
+    def text(self, e: ir.Expr) -> str:  # noqa: C901  # one case a node of the IR
         """Write an expression, parenthesised where it needs it."""
         match e:
             case ir.Const():

@@ -211,7 +211,10 @@ HELPERS: Final[dict[str, str]] = {
 {_D} long long mx_lshift_i64(long long a, unsigned long long n) {{
     return n > 63 ? 0 : (long long)((unsigned long long)a << n);
 }}""",
-    "mx_rshift_i64": f"\n{_D} long long mx_rshift_i64(long long a, unsigned long long n) {{ return a >> (n > 63 ? 63 : n); }}",
+    "mx_rshift_i64": f"""
+{_D} long long mx_rshift_i64(long long a, unsigned long long n) {{
+    return a >> (n > 63 ? 63 : n);
+}}""",
     "mx_lshift_u64": f"""
 {_D} unsigned long long mx_lshift_u64(unsigned long long a, unsigned long long n) {{
     return n > 63 ? 0 : a << n;
@@ -225,11 +228,13 @@ HELPERS: Final[dict[str, str]] = {
     if (step > 0 && start < stop)
         return ((unsigned long long)stop - (unsigned long long)start - 1) / (unsigned long long)step + 1;
     if (step < 0 && start > stop)
-        return ((unsigned long long)start - (unsigned long long)stop - 1) / (0ull - (unsigned long long)step) + 1;
+        return ((unsigned long long)start - (unsigned long long)stop - 1) /
+            (0ull - (unsigned long long)step) + 1;
     return 0;
 }}""",
     "mx_count_u64": f"""
-{_D} unsigned long long mx_count_u64(unsigned long long start, unsigned long long stop, unsigned long long step) {{
+{_D} unsigned long long mx_count_u64(unsigned long long start, unsigned long long stop,
+                                                unsigned long long step) {{
     return step != 0 && start < stop ? (stop - start - 1) / step + 1 : 0;
 }}""",
     "mx_shared_bytes": f"""

@@ -194,5 +194,5 @@ def _function(function: ir.Function, functions: dict[str, tuple[str, ir.Function
         struct = f"struct {result} {{ {items} }};\n"
     elif function.result is not None:
         result = C_TYPES[function.result.name]
-    text = f"{struct}static __device__ __forceinline__ {result} {name}({', '.join(parameters)}) {{\n{root.text}}}\n\n"
-    return text
+    head = f"static __device__ __forceinline__ {result} {name}({', '.join(parameters)})"
+    return f"{struct}{head} {{\n{root.text}}}\n\n"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from mxgemm.lang import ir
 from mxgemm.lang.cuda_expressions import ArrayText, ExpressionText, stripped
 from mxgemm.lang.cuda_types import C_TYPES, SUFFIXES, Names, literal
+from mxgemm.lang.rules import BrokenRuleError
 from mxgemm.lang.types import Scalar, TupleType
 from mxgemm.lang.walk import nodes, statements
 
@@ -60,7 +61,7 @@ class StatementText(ExpressionText):
             self.declared[name] = C_TYPES[local.type.name]
         return name
 
-    def lines(self, s: ir.Statement) -> list[str]:
+    def lines(self, s: ir.Statement) -> list[str]:  # noqa: C901, PLR0912  # one case a node of the IR
         """Write one statement as lines."""
         match s:
             case ir.Assign():
@@ -159,7 +160,8 @@ class StatementText(ExpressionText):
             return "__syncthreads();"
         if s.scope == "warp":
             return f"__syncwarp({'' if s.mask is None else stripped(self.text(s.mask))});"
-        assert s.predicate is not None and s.target is not None  # voting barriers have both
+        if s.predicate is None or s.target is None:
+            raise BrokenRuleError(f"a voting barrier without predicate or target at {s.place}")
         return f"{self.target(s.target)} = __syncthreads_{s.scope}({stripped(self.text(s.predicate))});"
 
     def _view(self, s: ir.BindView) -> list[str]:
@@ -209,15 +211,14 @@ class StatementText(ExpressionText):
         c_type = C_TYPES[s.target.type.name]
         lines: list[str] = []
         start = stripped(self.text(s.start))
-        stop = self._held(s, s.stop, "stop", lines)
+        stop = self._held(s.stop, "stop", lines)
         name = self.variable(s.target.name, s.target.type)
         step = s.step.value if isinstance(s.step, ir.Const) else None
         plain = step in (1, -1) or (
             step is not None and step > 0 and isinstance(s.stop, (ir.Const, ir.Extent))
         )
-        if not plain:
+        if not plain or step is None:
             return lines + self._counted(s, start, stop)
-        assert step is not None  # a plain loop has a constant step
         if self._only_here(s):
             self.in_loop_header.add(name)
             counter, first = name, ""
@@ -242,17 +243,18 @@ class StatementText(ExpressionText):
         suffix = "u64" if s.target.type.kind == "u" else "i64"
         first, step, count, name = (self.names.fresh(n) for n in ("first", "step", "count", "next"))
         target = self.target(s.target)
+        step_text = f"({_ULL})({wide}){step}"
         return [
             f"const {c_type} {first} = {start};",
             f"const {c_type} {step} = {stripped(self.text(s.step))};",
             f"{_ULL} {count} = mx_count_{suffix}({first}, {stop}, {step});",
-            f"for ({_ULL} {name} = ({_ULL}){first}; {count} != 0; --{count}, {name} += ({_ULL})({wide}){step}) {{",
+            f"for ({_ULL} {name} = ({_ULL}){first}; {count} != 0; --{count}, {name} += {step_text}) {{",
             f"    {target} = ({c_type}){name};",
             *self._nested(s.body),
             "}",
         ]
 
-    def _held(self, s: ir.For, bound: ir.Expr, word: str, lines: list[str]) -> str:
+    def _held(self, bound: ir.Expr, word: str, lines: list[str]) -> str:
         """A bound that is read once, as Python reads it."""
         if isinstance(bound, (ir.Const, ir.Extent)):
             return self.text(bound)

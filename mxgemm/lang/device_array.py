@@ -72,7 +72,7 @@ class DeviceArray:
 
     __array_priority__ = 100
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  # what an array is; made in four places
         self,
         backend: Backend,
         memory: Memory,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["CudaFunction", "Launch"]
 
 _WORD: Final = {"value": 0, "array": 0, "pointer": 1}
-#: Threads a block that ``forall`` uses: a multiple of the warp that fills every architecture's multiprocessor.
+#: Threads a block that ``forall`` uses: whole warps, and a divisor of every multiprocessor's threads.
 _FORALL_THREADS: Final = 256
 
 
@@ -85,6 +85,7 @@ class CudaFunction:
         return f"<{'device function' if self.device else 'kernel'} {self.__name__}>"
 
     def __call__(self, *_arguments: Any, **_keywords: Any) -> NoReturn:
+        """Refused: a kernel needs a launch configuration, and device functions are called by kernels."""
         if self.device:
             raise UnsupportedError(
                 f"{self.__name__} is a device function; kernels call it, host code does not"
@@ -104,7 +105,8 @@ class CudaFunction:
         parts = configuration if isinstance(configuration, tuple) else (configuration,)
         if not 2 <= len(parts) <= 4:
             raise UnsupportedError(
-                f"{self.__name__}[{', '.join(map(repr, parts))}]: a launch is kernel[grid, block(, stream(, shared bytes))]"
+                f"{self.__name__}[{', '.join(map(repr, parts))}]: a launch is kernel[grid, block], with a "
+                "stream and the shared bytes after them where they are wanted"
             )
         stream = parts[2] if len(parts) > 2 else 0
         shared = parts[3] if len(parts) > 3 else 0

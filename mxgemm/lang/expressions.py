@@ -45,8 +45,8 @@ class ExpressionLowering(Context):
         if handler is None:
             raise self.refuse(
                 node,
-                f"{_construct(node)} is not part of the dialect; supported: arithmetic, comparisons, and/or/not, "
-                "conditional expressions, indexing, tuples and calls of the functions in docs/dialect.md",
+                f"{_construct(node)} is not part of the dialect; supported: arithmetic, comparisons, and/or, "
+                "not, choices, indexing, tuples and calls of the functions in docs/dialect.md",
             )
         value: Value = handler(node)
         return value
@@ -209,10 +209,10 @@ class ExpressionLowering(Context):
         if operator == "not":
             return ir.Unary(place, boolean, "not", self.truth(node.operand, value))
         operand = self.scalar(node.operand, value)
-        if isinstance(operand, ir.Const) and operator == "neg" and not isinstance(operand.value, bool):
-            if operand.type.is_float or operand.type == int64 or operand.value == 2**63:
-                negated = -operand.value
-                return ir.Const(place, int64 if isinstance(negated, int) else operand.type, negated)
+        literal = isinstance(operand, ir.Const) and (operand.type.is_float or operand.type == int64)
+        if operator == "neg" and isinstance(operand, ir.Const) and (literal or operand.value == 2**63):
+            negated = -operand.value
+            return ir.Const(place, int64 if isinstance(negated, int) else operand.type, negated)
         result = unary(operator, operand.type)
         if result is None:
             raise self.refuse(node, f"{operand.type} has no operator {operator!r}")
@@ -236,8 +236,7 @@ class ExpressionLowering(Context):
             common = comparison(left.type, right.type)
             test = ir.Compare(place, name, self.convert(left, common), self.convert(right, common))
             result = test if result is None else ir.Logical(place, "and", result, test)
-        assert result is not None  # a comparison has at least one operator
-        return result
+        return ir.Const(place, boolean, True) if result is None else result
 
     def _static_comparison(self, node: ast.Compare, values: list[Value]) -> Value:
         """``x is None`` and comparisons of types are decided when the kernel is compiled."""
@@ -347,8 +346,8 @@ class ExpressionLowering(Context):
         """Check index values: integers, at most one an axis; a tuple stands for its items."""
         flat: list[ir.Expr] = []
         for value in values:
-            for item in value.items if isinstance(value, TupleValue) else (value,):
-                flat.append(self.scalar(node, item))
+            items = value.items if isinstance(value, TupleValue) else (value,)
+            flat += [self.scalar(node, item) for item in items]
         if len(flat) > base.type.ndim or not flat:
             raise self.refuse(node, f"{len(flat)} indices for an array with {base.type.ndim} axes")
         for index in flat:

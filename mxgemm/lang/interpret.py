@@ -14,7 +14,7 @@ from mxgemm.lang.interpret_statements import Frame, Machine
 from mxgemm.lang.types import ArrayType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 __all__ = ["ArrayArgument", "interpret"]
 
@@ -23,7 +23,7 @@ _BATCH = 65536
 
 
 class ArrayArgument:
-    """A kernel's array argument: elements in one-dimensional ``flat`` from ``base`` on, strides in elements."""
+    """A kernel's array argument: elements of one-dimensional ``flat`` from ``base`` on."""
 
     __slots__ = ("base", "extents", "flat", "strides")
 
@@ -62,8 +62,9 @@ def interpret(
             lanes = Lanes(grid, block, first, min(step, total - first))
             epochs = Epochs(lanes)
             arrays = _parameters(kernel, arguments)
-            arrays.update(_declared(kernel, lanes, epochs, shared_bytes))
-            functions = {f.name: dict(_declared(f, lanes, epochs, shared_bytes)) for f in kernel.functions}
+            batch = _Batch(lanes, epochs, shared_bytes)
+            arrays.update(batch.arrays(kernel))
+            functions = {f.name: batch.arrays(f) for f in kernel.functions}
             scalars = {n: arguments[n] for n, t in kernel.parameters if not isinstance(t, ArrayType)}
             machine.run(lanes, epochs, Frame(scalars, arrays), functions)
 
@@ -77,59 +78,52 @@ def _parameters(kernel: ir.Kernel, arguments: Mapping[str, Any]) -> dict[str, Me
     return arrays
 
 
-def _declared(
-    root: ir.Kernel | ir.Function, lanes: Lanes, epochs: Epochs, shared_bytes: int
-) -> Iterator[tuple[str, Memory]]:
-    dynamic: dict[str, Any] = {}
-    for declared in root.arrays:
-        yield declared.name, _declare(declared, lanes, epochs, shared_bytes, dynamic)
+class _Batch:
+    """The arrays that kernels and device functions declare, for one batch of blocks."""
 
+    def __init__(self, lanes: Lanes, epochs: Epochs, shared_bytes: int) -> None:
+        self.lanes, self.epochs, self.shared_bytes = lanes, epochs, shared_bytes
+        self.padded = -(-shared_bytes // 16) * 16
+        self.dynamic = np.zeros(lanes.count * self.padded, np.uint8)
+        self.written: dict[int, Any] = {}
+        self.races: dict[int, Races] = {}
 
-def _declare(
-    declared: ir.ArrayDeclaration, lanes: Lanes, epochs: Epochs, shared_bytes: int, dynamic: dict[str, Any]
-) -> Memory:
-    t = declared.type
-    dtype = t.element.dtype
-    shape = t.shape or ()
-    if t.space == "constant":
+    def arrays(self, root: ir.Kernel | ir.Function) -> dict[str, Memory]:
+        """The arrays that ``root`` declares, by name."""
+        return {declared.name: self._array(declared) for declared in root.arrays}
+
+    def _array(self, declared: ir.ArrayDeclaration) -> Memory:
+        t, shape = declared.type, declared.type.shape or ()
+        dtype, strides = t.element.dtype, _contiguous(shape)
+        if t.space == "constant":
+            return Memory(declared.name, t, np.frombuffer(declared.data, dtype), np.int64(0), shape, strides)
+        if -1 in shape:
+            return self._dynamic(declared)
+        count = int(np.prod(shape))
+        shared = t.space == "shared"
+        owner = self.lanes.block_in_batch if shared else np.arange(self.lanes.size)
+        size = (self.lanes.count if shared else self.lanes.size) * count
+        races = Races(size, self.epochs) if shared else None
+        written = np.zeros(size, bool)
+        base = owner * np.int64(count)
+        return Memory(declared.name, t, np.zeros(size, dtype), base, shape, strides, written, races)
+
+    def _dynamic(self, declared: ir.ArrayDeclaration) -> Memory:
+        """Dynamic shared arrays lie over each other, as in Numba; each element size is checked for itself."""
+        dtype = declared.type.element.dtype
+        size, elements = dtype.itemsize, self.dynamic.size // dtype.itemsize
+        if size not in self.races:
+            self.races[size] = Races(elements, self.epochs)
+            self.written[size] = np.zeros(elements, bool)
+        races, written = self.races[size], self.written[size]
+        if len(self.written) > 1:  # another element size may have written these bytes
+            for known in self.written.values():
+                known[:] = True
+        base = self.lanes.block_in_batch * np.int64(self.padded // size)
+        extents = (self.shared_bytes // size,)
         return Memory(
-            declared.name, t, np.frombuffer(declared.data, dtype), np.int64(0), shape, _contiguous(shape)
+            declared.name, declared.type, self.dynamic.view(dtype), base, extents, (1,), written, races
         )
-    if -1 in shape:
-        return _dynamic(declared, lanes, epochs, shared_bytes, dynamic)
-    count = int(np.prod(shape))
-    copies = lanes.count if t.space == "shared" else lanes.size
-    owner = lanes.block_in_batch if t.space == "shared" else np.arange(lanes.size)
-    size = copies * count
-    races = Races(size, epochs) if t.space == "shared" else None
-    return Memory(
-        declared.name, t, np.zeros(size, dtype), owner * np.int64(count), shape, _contiguous(shape),
-        np.zeros(size, bool), races,
-    )  # fmt: skip
-
-
-def _dynamic(
-    declared: ir.ArrayDeclaration, lanes: Lanes, epochs: Epochs, shared_bytes: int, dynamic: dict[str, Any]
-) -> Memory:
-    """Dynamic shared arrays lie over each other, as in Numba; races are seen between equal element sizes."""
-    dtype = declared.type.element.dtype
-    count = shared_bytes // dtype.itemsize
-    padded = -(-shared_bytes // 16) * 16
-    raw = dynamic.setdefault("bytes", np.zeros(lanes.count * padded, np.uint8))
-    written = dynamic.setdefault(("written", dtype.itemsize), np.zeros(raw.size // dtype.itemsize, bool))
-    races = dynamic.setdefault(("races", dtype.itemsize), Races(raw.size // dtype.itemsize, epochs))
-    several = sum(1 for key in dynamic if isinstance(key, tuple) and key[0] == "written") > 1
-    base = lanes.block_in_batch * np.int64(padded // dtype.itemsize)
-    return Memory(
-        declared.name,
-        declared.type,
-        raw.view(dtype),
-        base,
-        (count,),
-        (1,),
-        None if several else written,
-        races,
-    )
 
 
 def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:

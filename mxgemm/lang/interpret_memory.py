@@ -36,7 +36,7 @@ class Memory:
         Which elements were initialised; None when all are.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  # what an array is to a lane
         self,
         name: str,
         array: ArrayType,
@@ -68,9 +68,9 @@ class Memory:
         """Element offsets of (leading) indices, negative ones counted from the end; bounds are checked."""
         offset: Any = self.base
         for axis, index in enumerate(indices):
-            index = self._inside(place, lanes, axis, index, mask)
+            inside = self._inside(place, lanes, axis, index, mask)
             stride = self.strides[axis]
-            offset = offset + (index if stride == 1 else index * np.int64(stride))
+            offset = offset + (inside if stride == 1 else inside * np.int64(stride))
         return offset
 
     def _inside(self, place: Place, lanes: Lanes, axis: int, index: Any, mask: Mask) -> Any:
@@ -105,7 +105,7 @@ class Memory:
         value = int(index[lane])
         raise lanes.fault(
             OutOfBoundsError,
-            f"index {value if value >= 0 else value - self.extents[axis]} of axis {axis} is outside {self.label}, "
+            f"index {value - self.extents[axis] * (value < 0)} of axis {axis} is outside {self.label}, "
             f"whose extent there is {self.extents[axis]}",
             place,
             lane,

@@ -88,7 +88,7 @@ class Races:
             self.settle()
         for other in _CONFLICTS[kind]:
             if self.records[other].touched:
-                self._compare(kind, other, place, lane, element, describe)
+                self._compare(kind, other, place, lane, element, describe=describe)
         if kind != "read":
             self._record(self.records[kind], lane, element)
             return
@@ -96,7 +96,9 @@ class Races:
         if len(self.pending) >= _PENDING:
             self.settle()
 
-    def _compare(self, kind: str, other: str, place: Place, lane: Any, element: Any, describe: str) -> None:
+    def _compare(
+        self, kind: str, other: str, place: Place, lane: Any, element: Any, *, describe: str
+    ) -> None:
         lanes, record = self.epochs.lanes, self.records[other]
         current = record.block_epoch[element] == self.epochs.block[lanes.block_in_batch[lane]]
         conflict = current & (record.thread[element] != lane)

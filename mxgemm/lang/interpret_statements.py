@@ -61,7 +61,8 @@ class Machine(Evaluator):
         self.kernel = kernel
         self.functions = {f.name: f for f in kernel.functions}
         self.function_arrays: dict[str, dict[str, Memory]] = {}
-        self._reads = {f.name: _read_variables(f.body) for f in (*kernel.functions, kernel)}
+        self._reads = {f.name: _read_variables(f.body) for f in kernel.functions}
+        self._reads[kernel.name] = _read_variables(kernel.body)
         self._current = kernel.name
 
     def run(
@@ -214,10 +215,11 @@ class Machine(Evaluator):
         if np.ndim(start) == np.ndim(stop) == np.ndim(step) == 0:
             return self._uniform_for(s, range(int(start), int(stop), int(step)), mask, frame)
         count = _trip_count(start, stop, step)
-        return self._lane_for(s, start, step, np.broadcast_to(count, (self.lanes.size,)), mask, frame)
+        return self._lane_for(s, (start, step, np.broadcast_to(count, (self.lanes.size,))), mask, frame)
 
     def _uniform_for(self, s: ir.For, values: range, mask: Mask, frame: Frame) -> Mask:
-        current, left, before = mask, [], frame.returned
+        left: list[Mask] = []
+        current, before = mask, frame.returned
         kind = s.target.type.dtype.type
         for value in values:
             self.assign(s.target, kind(value), current, frame)
@@ -226,8 +228,10 @@ class Machine(Evaluator):
                 break
         return mask if frame.returned is before else _union((current, *left))
 
-    def _lane_for(self, s: ir.For, start: Any, step: Any, count: Any, mask: Mask, frame: Frame) -> Mask:
-        current, left, before = mask, [], frame.returned
+    def _lane_for(self, s: ir.For, counter: tuple[Any, Any, Any], mask: Mask, frame: Frame) -> Mask:
+        start, step, count = counter
+        left: list[Mask] = []
+        current, before = mask, frame.returned
         value, done = np.broadcast_to(start, (self.lanes.size,)), np.uint64(0)
         while current is not NOBODY:
             going = count > done if current is None else current & (count > done)
@@ -241,7 +245,7 @@ class Machine(Evaluator):
             value, done = value + step, done + np.uint64(1)
         return mask if frame.returned is before else _union((current, *left))
 
-    def _iteration(
+    def _iteration(  # the loop's whole state
         self, body: tuple[ir.Statement, ...], current: Mask, frame: Frame, left: list[Mask]
     ) -> Mask:
         """Run a loop's body once; return who goes on to the next iteration."""
@@ -253,7 +257,8 @@ class Machine(Evaluator):
         return _union((out, *loop.continues)) if loop.continues else out
 
     def _while(self, s: ir.While, mask: Mask, frame: Frame) -> Mask:
-        current, left, before = mask, [], frame.returned
+        left: list[Mask] = []
+        current, before = mask, frame.returned
         while current is not NOBODY:
             condition = self.evaluate(s.condition, current, frame)
             if np.ndim(condition) == 0:

@@ -70,7 +70,7 @@ def collective(place: Place, lanes: Lanes, name: str, arguments: list[Any], mask
         return [(np.uint64(1) << (lanes.thread % 32).astype(np.uint64)).astype(np.uint32) - np.uint32(1)]
     named = check_mask(place, lanes, name, arguments[0], mask)
     if name.startswith("shfl"):
-        return [_shuffle(place, lanes, name, arguments[1], arguments[2], mask)]
+        return [_shuffle(place, lanes, name, arguments[1:], mask)]
     values = _by_warp(lanes, arguments[1], np.asarray(arguments[1]).dtype.type(0))
     if name.startswith("match"):
         return _match(lanes, name, values, named)
@@ -103,7 +103,8 @@ def _match(lanes: Lanes, name: str, values: Any, named: Any) -> list[Any]:
     return [_by_lane(lanes, np.where(whole, _pack(named), np.uint32(0))), _by_lane(lanes, whole)]
 
 
-def _shuffle(place: Place, lanes: Lanes, name: str, value: Any, amount: Any, mask: Any) -> Any:
+def _shuffle(place: Place, lanes: Lanes, name: str, operands: list[Any], mask: Any) -> Any:
+    value, amount = operands
     table = _by_warp(lanes, value, np.asarray(value).dtype.type(0))
     amounts = _by_warp(lanes, np.asarray(amount, np.int32), np.int32(0)).astype(np.int64)
     lane = np.arange(32)

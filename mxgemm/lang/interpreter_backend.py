@@ -45,7 +45,7 @@ class InterpreterBackend:
     def __init__(self) -> None:
         self._streams = 0
 
-    def allocate(self, nbytes: int, stream: int) -> Memory:
+    def allocate(self, nbytes: int, stream: int) -> Memory:  # noqa: ARG002  # the protocol's
         """Allocate host memory."""
         return HostMemory(np.zeros(max(nbytes, 1), np.uint8))
 
@@ -53,16 +53,16 @@ class InterpreterBackend:
         """The memory itself."""
         return memory.data if isinstance(memory, HostMemory) else None
 
-    def copy_in(self, memory: Memory, offset: int, source: Any, stream: int) -> None:
+    def copy_in(self, memory: Memory, offset: int, source: Any, stream: int) -> None:  # noqa: ARG002
         """Copy at once."""
         raw = np.ascontiguousarray(source).reshape(-1).view(np.uint8)
         self.host(memory)[offset : offset + raw.size] = raw
 
-    def copy_out(self, memory: Memory, offset: int, nbytes: int, stream: int) -> Any:
+    def copy_out(self, memory: Memory, offset: int, nbytes: int, stream: int) -> Any:  # noqa: ARG002
         """Copy at once."""
         return self.host(memory)[offset : offset + nbytes].copy()
 
-    def program(self, kernel: ir.Kernel, choices: CompileChoices) -> Program:
+    def program(self, kernel: ir.Kernel, choices: CompileChoices) -> Program:  # noqa: ARG002
         """Nothing to compile; a launch passes whole arrays."""
         arguments = []
         for position, (_, t) in enumerate(kernel.parameters):
@@ -111,14 +111,14 @@ class InterpreterBackend:
         """A place for a time."""
         return {"time": None}
 
-    def record(self, event: Any, stream: int) -> None:
+    def record(self, event: Any, stream: int) -> None:  # noqa: ARG002
         """Keep the time."""
         event["time"] = time.perf_counter()
 
     def wait(self, event: Any, stream: int | None) -> None:
         """Everything has happened."""
 
-    def is_done(self, event: Any) -> bool:
+    def is_done(self, event: Any) -> bool:  # noqa: ARG002
         """Everything has happened."""
         return True
 

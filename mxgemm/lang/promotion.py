@@ -123,7 +123,7 @@ def _power(left: Scalar, right: Scalar) -> Typing:
 @cache
 def comparison(left: Scalar, right: Scalar) -> Scalar:
     """Return the type in which ``left`` and ``right`` are compared (int64 with uint64: float64)."""
-    if left == boolean or right == boolean:
+    if boolean in {left, right}:
         other = right if left == boolean else left
         return float32 if other == bfloat16 else other
     if left.is_float or right.is_float:
@@ -144,7 +144,7 @@ def unify(left: Scalar, right: Scalar) -> Scalar:
     """Return the one type of a variable that holds ``left`` on one path and ``right`` on another."""
     if left == right:
         return left
-    if left == boolean or right == boolean:
+    if boolean in {left, right}:
         return right if left == boolean else left
     if left.is_float or right.is_float:
         return (

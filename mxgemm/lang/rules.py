@@ -137,16 +137,17 @@ def verify(kernel: ir.Kernel, after: str) -> None:
         Naming the pass, the rule, the node and its place.
     """
     functions = {function.name: function for function in kernel.functions}
-    for root in (kernel, *kernel.functions):
+    roots: tuple[ir.Kernel | ir.Function, ...] = (kernel, *kernel.functions)
+    for root in roots:
         arrays = {name: t for name, t in root.parameters if isinstance(t, ArrayType)}
         arrays.update({declared.name: declared.type for declared in root.arrays})
-        everything = [node for statement in root.body for node in nodes(statement)]
+        everything: list[Any] = [node for statement in root.body for node in nodes(statement)]
         arrays.update({node.name: node.type for node in everything if isinstance(node, ir.BindView)})
         scope = Scope(arrays, functions)
-        for node in everything:
+        for item in everything:
             for rule in RULES:
-                if isinstance(node, rule.kind) and not rule.holds(node, scope):
-                    raise BrokenRuleError(f"after {after}: {rule.name}: {node!r} at {node.place}")
+                if isinstance(item, rule.kind) and not rule.holds(item, scope):
+                    raise BrokenRuleError(f"after {after}: {rule.name}: {item!r} at {item.place}")
 
 
 def _literal_fits(node: ir.Const) -> bool:
@@ -158,4 +159,4 @@ def _literal_fits(node: ir.Const) -> bool:
     if isinstance(node.value, (bool, float)):
         return False
     low = -(2 ** (scalar.bits - 1)) if scalar.kind == "i" else 0
-    return low <= node.value < low + 2**scalar.bits
+    return bool(low <= node.value < low + 2**scalar.bits)

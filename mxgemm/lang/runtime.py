@@ -44,7 +44,7 @@ def forced_interpreter() -> bool:
 
 
 def current() -> Backend:
-    """The backend of this thread; the first call decides, and says so when it is the interpreter for want of a GPU."""
+    """The backend of this thread; the first call decides, and says so when there is no GPU."""
     chosen: Backend | None = getattr(_state.chosen, "backend", None)
     if chosen is not None:
         return chosen

@@ -40,7 +40,8 @@ def show_expression(e: ir.Expr) -> str:
         case ir.Logical():
             return f"({show_expression(e.left)} {e.operator} {show_expression(e.right)})"
         case ir.Select():
-            return f"({show_expression(e.left)} if {show_expression(e.condition)} else {show_expression(e.right)})"
+            left, condition, right = map(show_expression, (e.left, e.condition, e.right))
+            return f"({left} if {condition} else {right})"
         case ir.Math():
             return f"{e.name}({', '.join(map(show_expression, e.arguments))})"
         case ir.Load():
@@ -51,7 +52,7 @@ def _element(array: str, indices: Iterable[ir.Expr]) -> str:
     return f"{array}[{', '.join(map(show_expression, indices))}]"
 
 
-def _statement(s: ir.Statement) -> list[str]:
+def _statement(s: ir.Statement) -> list[str]:  # noqa: C901, PLR0912  # one case a node of the IR
     match s:
         case ir.Assign():
             return [f"{show_expression(s.target)} = {show_expression(s.value)}"]

@@ -50,9 +50,10 @@ def _matching(text: list[str], function: Callable[..., Any]) -> tuple[list[str],
         lines = inspect.getblock(text[start:])
         if not _same_code(lines, function.__code__):
             continue
-        while start > 0 and text[start - 1].lstrip().startswith("@"):
-            start -= 1
-            lines.insert(0, text[start])
+        above = start - 1
+        while above >= 0 and text[above].lstrip().startswith("@"):
+            lines.insert(0, text[above])
+            above -= 1
         first = function.__code__.co_firstlineno
         _remember(function.__code__.co_filename, lines, first)
         return lines, first
@@ -71,6 +72,6 @@ def _same_code(lines: list[str], code: CodeType) -> bool:
 
 
 def _remember(filename: str, lines: list[str], first: int) -> None:
-    """Let messages show these lines; a name in angle brackets is no file, so nothing is overwritten on disk."""
+    """Let messages show these lines; a name in angle brackets is no file, so none is hidden."""
     padded = ["\n"] * (first - 1) + lines
     linecache.cache[filename] = (len("".join(padded)), None, padded, filename)

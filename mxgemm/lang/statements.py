@@ -25,7 +25,7 @@ from mxgemm.lang.types import Scalar, TupleType, boolean
 from mxgemm.lang.words import WordLowering
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 __all__ = ["StatementLowering"]
 
@@ -69,6 +69,10 @@ class StatementLowering(WordLowering):
                     "if, for … in range(…), while, break, continue, return, pass and calls",
                 )
             handler(node)
+
+    def _reached(self) -> Environment | None:
+        """The bindings where lowering stands; None after a statement that leaves the block."""
+        return self.environment
 
     def _apart(self, nodes: Sequence[ast.stmt]) -> tuple[list[ir.Statement], Environment | None]:
         """Lower a nested block on a copy of the bindings."""
@@ -162,9 +166,9 @@ class StatementLowering(WordLowering):
         environment = self.bindings(node)
         if isinstance(value, TupleValue):
             environment[name] = TupleBinding(len(value.items))
-            settled = self._settle(value) if self._reads(value, {f"{name}.{i}" for i in range(8)}) else value
-            assert isinstance(settled, TupleValue)  # settling keeps the shape
-            for i, item in enumerate(settled.items):
+            overlaps = self._reads(value, {f"{name}.{i}" for i in range(len(value.items))})
+            items = self._settled(value) if overlaps else value.items
+            for i, item in enumerate(items):
                 self._bind(node, f"{name}.{i}", item)
         elif isinstance(value, (ArrayValue, StaticValue)):
             environment[name] = value
@@ -178,11 +182,12 @@ class StatementLowering(WordLowering):
         if self._reads(value, target_names(target.elts)) or not all(
             isinstance(t, ast.Name) for t in target.elts
         ):
-            settled = self._settle(value)
-            assert isinstance(settled, TupleValue)  # settling keeps the shape
-            value = settled
+            value = TupleValue(self._settled(value))
         for element, item in zip(target.elts, value.items, strict=True):
             self.assign(element, item)
+
+    def _settled(self, value: TupleValue) -> tuple[Value, ...]:
+        return tuple(self._settle(item) for item in value.items)
 
     def _reads(self, value: TupleValue, names: set[str]) -> bool:
         from mxgemm.lang.walk import expressions
@@ -215,7 +220,7 @@ class StatementLowering(WordLowering):
             raise self.refuse(node, "while … else is not part of the dialect")
         place = self.place(node)
 
-        def body() -> ir.Statement:
+        def body() -> ir.For | ir.While:
             effects, value = self.aside(node.test)
             condition = self.truth(node.test, value)
             if not effects:
@@ -238,7 +243,7 @@ class StatementLowering(WordLowering):
         start, stop, step = self._range(node)
         target = ir.Local(self.place(node.target), start.type, name)
 
-        def body() -> ir.Statement:
+        def body() -> ir.For | ir.While:
             self.bindings(node)[name] = ScalarBinding(start.type)
             self.block(node.body)
             return ir.For(place, target, start, stop, step, tuple(self.output))
@@ -271,9 +276,8 @@ class StatementLowering(WordLowering):
         start, stop = (zero, values[0]) if len(values) == 1 else (values[0], values[1])
         return start, stop, values[2] if len(values) == 3 else one
 
-    def _loop(self, node: ast.stmt, body: object) -> None:
+    def _loop(self, node: ast.stmt, body: Callable[[], ir.For | ir.While]) -> None:
         """Lower a loop until the types at its head and exit no longer change."""
-        assert callable(body)
         place = self.place(node)
         entry = dict(self.bindings(node))
         outer = self.output
@@ -283,7 +287,7 @@ class StatementLowering(WordLowering):
             self.loops.append(loop)
             self.environment, self.output = dict(head), []
             statement = body()
-            after = self.environment
+            after = self._reached()
             self.loops.pop()
             new_head = join(head, after, *loop.continues) or head
             always = isinstance(statement, ir.While) and _is_true(statement.condition)
@@ -293,9 +297,7 @@ class StatementLowering(WordLowering):
             head, leave = new_head, new_leave or {}
         self.output = outer
         self.output.extend(conversions(place, entry, head))
-        self.output.append(
-            _with_tail(statement, conversions(place, after, head) if after is not None else [])
-        )
+        self.output.append(_with_tail(statement, [] if after is None else conversions(place, after, head)))
         if new_leave is not None and not always:
             self.output.extend(conversions(place, head, new_leave))
         self.environment = new_leave
@@ -353,8 +355,7 @@ def _is_true(condition: ir.Expr) -> bool:
     return isinstance(condition, ir.Const) and bool(condition.value)
 
 
-def _with_tail(statement: ir.Statement, tail: list[ir.Statement]) -> ir.Statement:
-    assert isinstance(statement, (ir.For, ir.While))  # loops only
+def _with_tail(statement: ir.For | ir.While, tail: list[ir.Statement]) -> ir.Statement:
     if not tail:
         return statement
     if isinstance(statement, ir.For):

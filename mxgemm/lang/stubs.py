@@ -24,6 +24,7 @@ class Stub:
         return f"<cuda.{self.name}: a word of the kernel dialect>"
 
     def __call__(self, *_arguments: Any, **_keywords: Any) -> NoReturn:
+        """Refused in host code."""
         raise UnsupportedError(f"cuda.{self.name} has a meaning only inside a function under @cuda.jit")
 
     def __getattr__(self, name: str) -> NoReturn:

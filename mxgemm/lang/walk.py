@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, cast
 
 from mxgemm.lang import ir
 
@@ -54,8 +54,9 @@ def operands(statement: ir.Statement) -> Iterator[ir.Expr]:
 
 def map_expressions(node: Any, change: Callable[[Any], Any]) -> Any:
     """Rebuild ``node`` with ``change`` applied to every expression and statement, leaves first."""
-    if not is_dataclass(node) or not isinstance(node, (*_EXPRESSIONS, *_STATEMENTS)):
+    if not isinstance(node, (*_EXPRESSIONS, *_STATEMENTS)):
         return node
+    node = cast("Any", node)
     changed: dict[str, Any] = {}
     for item in fields(node):
         value = getattr(node, item.name)

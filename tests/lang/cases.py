@@ -1,5 +1,8 @@
 """The written kernels with data, launch configurations and what NumPy says the result is."""
 
+# A row a case: one line each reads best, and every expectation takes all of its kernel's arguments.
+# ruff: noqa: E501, ARG005, PLR0917
+
 from __future__ import annotations
 
 from collections.abc import Callable

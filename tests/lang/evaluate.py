@@ -64,7 +64,7 @@ def operate(operator: str, left: Typed, right: Typed) -> Typed:
     return exact.integer_arithmetic(operator, common, x, y), result
 
 
-class Stop(Exception):
+class StopError(Exception):
     """A return, break or continue."""
 
     def __init__(self, kind: str, value: Any = None) -> None:
@@ -106,14 +106,15 @@ class Thread:
         yield from self.run(node.body if self.value(node.test)[0] else node.orelse)
 
     def do_For(self, node: ast.For) -> Any:
-        assert isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Name)
+        assert isinstance(node.iter, ast.Call)
+        assert isinstance(node.target, ast.Name)
         bounds = [self.value(a) for a in node.iter.args]
         kind = "int64" if any(t == "int64" for _, t in bounds) else "int32"
         for i in range(*(v for v, _ in bounds)):
             self.variables[node.target.id] = (i, kind)
             try:
                 yield from self.run(node.body)
-            except Stop as stop:
+            except StopError as stop:
                 if stop.kind == "break":
                     break
 
@@ -121,23 +122,24 @@ class Thread:
         while self.value(node.test)[0]:
             try:
                 yield from self.run(node.body)
-            except Stop as stop:
+            except StopError as stop:
                 if stop.kind == "break":
                     break
 
     def do_Break(self, _node: ast.Break) -> Any:
-        raise Stop("break")
+        raise StopError("break")
         yield
 
     def do_Continue(self, _node: ast.Continue) -> Any:
-        raise Stop("continue")
+        raise StopError("continue")
         yield
 
     def assign(self, target: ast.expr, value: Typed) -> None:
         if isinstance(target, ast.Name):
             self.variables[target.id] = value
             return
-        assert isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name)
+        assert isinstance(target, ast.Subscript)
+        assert isinstance(target.value, ast.Name)
         array = self.array(target.value.id)
         kind = array.dtype.name
         array[self.value(target.slice)[0]] = exact.convert(value[0], value[1], kind)
@@ -262,7 +264,8 @@ def _shared(definition: ast.FunctionDef) -> dict[str, Any]:
     shared = {}
     for node in ast.walk(definition):
         if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("cuda.shared.array"):
-            assert isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Name)
+            assert isinstance(node.value, ast.Call)
+            assert isinstance(node.targets[0], ast.Name)
             size = ast.literal_eval(node.value.args[0])
             import mxgemm.cuda as dialect
 

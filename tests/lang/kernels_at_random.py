@@ -135,7 +135,7 @@ class Builder:
             self.assign(indent, False)
         return False
 
-    def if_(self, indent: int, divergent: bool) -> None:
+    def if_(self, indent: int, _divergent: bool) -> None:
         self.nothing_yet(indent)
         self.add(indent, f"if {self.condition()}:")
         self.body(indent + 1, divergent=True)
@@ -143,24 +143,22 @@ class Builder:
             self.add(indent, "else:")
             self.body(indent + 1, divergent=True)
 
-    def for_(self, indent: int, divergent: bool) -> None:
+    def for_(self, indent: int, _divergent: bool) -> None:
         self.nothing_yet(indent)
         self.counter += 1
         index = f"k{self.counter}"
         bounds = self.pick(("3", "0, 4", "5, -1, -2", "cuda.threadIdx.x % 4", "cuda.threadIdx.x, 34, 7"))
-        uniform = "threadIdx" not in bounds
         self.add(indent, f"for {index} in range({bounds}):")
         self.variables[index] = "int64"
         if self.draw(st.booleans()):
             self.add(indent + 1, f"if {self.condition()}:")
             self.add(indent + 2, self.pick(("break", "continue")))
-            uniform = False
         inner = dict(self.variables)
         del self.variables[index]
         self.variables = {k: v for k, v in inner.items() if k != index}
-        self.body(indent + 1, divergent=True or not uniform)
+        self.body(indent + 1, divergent=True)
 
-    def while_(self, indent: int, divergent: bool) -> None:
+    def while_(self, indent: int, _divergent: bool) -> None:
         self.nothing_yet(indent)
         self.counter += 1
         name = f"w{self.counter}"

@@ -101,7 +101,40 @@ def test_every_operator_compiles_for_every_pair_of_types() -> None:
     compiled(build(KernelSource(function(everything())), types))
 
 
-FUNCTIONS = ["sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "expm1", "log1p", "erf", "erfc", "gamma", "lgamma", "fabs", "floor", "ceil", "trunc", "radians", "degrees", "isnan", "isinf", "isfinite"]
+FUNCTIONS = [
+    "sqrt",
+    "exp",
+    "log",
+    "log2",
+    "log10",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "expm1",
+    "log1p",
+    "erf",
+    "erfc",
+    "gamma",
+    "lgamma",
+    "fabs",
+    "floor",
+    "ceil",
+    "trunc",
+    "radians",
+    "degrees",
+    "isnan",
+    "isinf",
+    "isfinite",
+]
 
 
 @pytest.mark.parametrize("element", ["float16", "bfloat16", "float32", "float64", "int32"])

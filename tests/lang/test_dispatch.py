@@ -67,7 +67,6 @@ def test_scalars_have_numbas_types_and_their_own_width(fake: FakeBackend) -> Non
 
 def test_host_arrays_are_copied_in_and_only_written_ones_back(fake: FakeBackend) -> None:
     x, y = np.arange(8.0), np.zeros(8)
-    fake.poke = lambda arguments: None
     cuda.jit(function(AXPY))[1, 32](1.0, x, y)
     assert (fake.count("in"), fake.count("out")) == (2, 1)
 
@@ -80,7 +79,8 @@ def test_one_host_array_passed_twice_is_one_device_array(fake: FakeBackend) -> N
     assert arguments[1] == arguments[2]
 
 
-def test_overlapping_host_arrays_are_refused_only_when_one_is_written(fake: FakeBackend) -> None:
+@pytest.mark.usefixtures("fake")
+def test_overlapping_host_arrays_are_refused_only_when_one_is_written() -> None:
     y = np.zeros(9)
     with pytest.raises(ShapeError, match="share host memory"):
         cuda.jit(function(AXPY))[1, 32](1.0, y[:-1], y[1:])
@@ -90,11 +90,6 @@ def test_overlapping_host_arrays_are_refused_only_when_one_is_written(fake: Fake
 
 def test_a_host_array_with_gaps_comes_back_in_place(fake: FakeBackend) -> None:
     whole = np.arange(12.0)
-
-    def add_one(arguments: Any) -> None:
-        pass
-
-    fake.poke = add_one
     cuda.jit(function(AXPY))[1, 32](1.0, np.zeros(4), whole[::3])
     assert whole.tolist() == list(range(12))
 
@@ -122,10 +117,11 @@ def test_forall_covers_every_task(fake: FakeBackend) -> None:
     assert grids == [1024, 1000]
 
 
+@pytest.mark.usefixtures("fake")
 @pytest.mark.parametrize(
     "configuration", [(1,), (1, 2, 3, 4, 5), (0, 1), (1, 0), (1.5, 1), ((1, 2, 3, 4), 1), (1, 1, 0, -1)]
 )
-def test_bad_launch_configurations_are_refused(fake: FakeBackend, configuration: Any) -> None:
+def test_bad_launch_configurations_are_refused(configuration: Any) -> None:
     with pytest.raises((UnsupportedError, DTypeError)):
         cuda.jit(function(AXPY))[configuration]
 
@@ -170,7 +166,8 @@ def test_a_signature_finds_refused_source_at_definition() -> None:
         cuda.jit("void(float64[:])")(function("def kernel(x):\n    x[0] = [1]\n"))
 
 
-def test_arguments_that_are_no_numbers_or_arrays_are_refused(fake: FakeBackend) -> None:
+@pytest.mark.usefixtures("fake")
+def test_arguments_that_are_no_numbers_or_arrays_are_refused() -> None:
     kernel = cuda.jit(function("def kernel(x):\n    pass\n"))
     for value in ("text", None, [1, 2], 1j, object()):
         with pytest.raises(TypeError, match="supported"):
@@ -208,7 +205,8 @@ def test_outcome_is_refused_by_name_and_plain_launches(fake: FakeBackend) -> Non
     assert fake.count("launch") == 1
 
 
-def test_ir_and_source_need_types_unless_there_is_one_specialisation(fake: FakeBackend) -> None:
+@pytest.mark.usefixtures("fake")
+def test_ir_and_source_need_types_unless_there_is_one_specialisation() -> None:
     kernel = cuda.jit(function(AXPY))
     with pytest.raises(UnsupportedError, match="0 specialisations"):
         kernel.source()

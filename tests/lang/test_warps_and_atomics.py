@@ -1,5 +1,6 @@
-"""Warp operations, barrier votes, bit functions and atomics: the interpreter against plain definitions, the GPU against it."""
+"""Warp operations, votes, bit functions and atomics: plain definitions, the interpreter, and the GPU."""
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ EXPRESSIONS: dict[str, Any] = {
     f"cuda.shfl_up_sync({FULL}, v, 3)": np.where(LANE < 3, VALUES, np.roll(VALUES, 3)),
     f"cuda.shfl_down_sync({FULL}, v, 3)": np.where(LANE > 28, VALUES, np.roll(VALUES, -3)),
     f"cuda.shfl_xor_sync({FULL}, v, 6)": VALUES[T ^ 6],
-    f"cuda.ballot_sync({FULL}, v > 5)": np.repeat([np.packbits(VALUES[w : w + 32] > 5, bitorder="little").view(np.uint32)[0] for w in (0, 32)], 32),
+    f"cuda.ballot_sync({FULL}, v > 5)": np.repeat(np.packbits(VALUES > 5, bitorder="little").view(np.uint32), 32),
     f"cuda.any_sync({FULL}, t == 40)": T >= 32,
     f"cuda.all_sync({FULL}, t < 32)": T < 32,
     f"cuda.eq_sync({FULL}, t < 40)": T < 32,
@@ -80,23 +81,29 @@ def test_a_partial_mask_moves_among_its_own_lanes() -> None:
 ATOMICS = ("add", "sub", "max", "min", "and_", "or_", "xor", "exch", "inc", "dec", "nanmax", "nanmin")
 
 
+def updated(operator: str, old: Any, v: Any) -> Any:
+    """One update by its definition."""
+    one = old.dtype.type(1)
+    return {
+        "add": lambda: old + v,
+        "sub": lambda: old - v,
+        "max": lambda: max(old, v),
+        "min": lambda: min(old, v),
+        "nanmax": lambda: max(old, v),
+        "nanmin": lambda: min(old, v),
+        "and_": lambda: old & v,
+        "or_": lambda: old | v,
+        "xor": lambda: old ^ v,
+        "exch": lambda: v,
+        "inc": lambda: old.dtype.type(0) if old >= v else old + one,
+        "dec": lambda: v if old == 0 or old > v else old - one,
+    }[operator]()
+
+
 def final(operator: str, start: Any, values: Any) -> Any:
     """The value after all updates in lane order."""
-    result = start
     with np.errstate(over="ignore"):
-        return _final(operator, result, values)
-
-
-def _final(operator: str, result: Any, values: Any) -> Any:
-    for v in values:
-        result = {
-            "add": lambda: result + v, "sub": lambda: result - v, "max": lambda: max(result, v),
-            "min": lambda: min(result, v), "nanmax": lambda: max(result, v), "nanmin": lambda: min(result, v),
-            "and_": lambda: result & v, "or_": lambda: result | v, "xor": lambda: result ^ v,
-            "exch": lambda: v, "inc": lambda: result.dtype.type(0) if result >= v else result + result.dtype.type(1),
-            "dec": lambda: v if result == 0 or result > v else result - result.dtype.type(1),
-        }[operator]()  # fmt: skip
-    return result
+        return functools.reduce(lambda old, v: updated(operator, old, v), values, start)
 
 
 def supported(operator: str, dtype: str) -> bool:

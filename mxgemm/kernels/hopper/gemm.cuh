@@ -1,7 +1,7 @@
 // The kernel: a persistent block of PRODUCERS producer warpgroups and BM / 64 consumer warpgroups.
 
 template <class I>
-__device__ __forceinline__ void hopper_gemm(const TensorMap& map_a, const TensorMap& map_b, const TensorMap& map_d,
+__device__ __forceinline__ void hopper_gemm(MapAddress map_a, MapAddress map_b, MapAddress map_d, MapAddress map_tail,
                                             const Arguments<typename I::Sum>& p) {
     using S = Stage<I>;
     extern __shared__ __align__(128) u8 shared[];
@@ -26,7 +26,7 @@ __device__ __forceinline__ void hopper_gemm(const TensorMap& map_a, const Tensor
         give_registers<I::PRODUCER_REGISTERS>();
         const typename S::Ring_ ring(base + S::BARRIERS);
         if constexpr (I::BULK_LOAD) {
-            if (threadIdx.x == 0) Producer<I>::run(map_a, map_b, ring, tiles, base, blocks, rank);
+            if (threadIdx.x == 0) Producer<I>::run(map_a, map_b, p.batch[0], ring, tiles, base, blocks, rank);
             if constexpr (I::CONVERTED)
                 if (threadIdx.x >= 32) Converter<I>::run(ring, tiles, base, blocks, int(threadIdx.x) - 32);
             __syncwarp();
@@ -37,7 +37,7 @@ __device__ __forceinline__ void hopper_gemm(const TensorMap& map_a, const Tensor
         take_registers<I::CONSUMER_REGISTERS>();
         const int rows = group - I::PRODUCERS;
         Consumer<I> consumer(base, rows);
-        Store<I> store{p, map_d, base + S::STORE_FIRST + u32(rows * I::BUFFERS * S::STORE_BYTES), rows, consumer.thread};
+        Store<I> store{p, map_d, map_tail, base + S::STORE_FIRST + u32(rows * I::BUFFERS * S::STORE_BYTES), rows, consumer.thread};
 #pragma unroll 1
         while (tiles.more()) {
             const TilePlace tile = tiles.take(rank);

@@ -5,22 +5,20 @@ template <class I> struct Producer {
     using S = Stage<I>;
     static constexpr u16 ALL = u16((1 << I::CLUSTER) - 1);
 
-    __device__ __forceinline__ static void load_a(u32 stage, const TensorMap& map, u32 barrier, const TilePlace& tile, int k) {
+    __device__ __forceinline__ static void load_a(u32 stage, MapAddress map, u32 barrier, const TilePlace& tile, int product, int k) {
         if constexpr (I::A_K_MAJOR) {
-            load_box(stage, map, barrier, k, tile.row, tile.product * I::A_BATCHED);
+            load_box(stage, map, barrier, k, tile.row, product);
         } else {
 #pragma unroll
             for (int panel = 0; panel < I::BM / 64; ++panel)
-                load_box(stage + panel * S::DEPTH * ROW_BYTES, map, barrier, tile.row + 64 * panel, k,
-                         tile.product * I::A_BATCHED);
+                load_box(stage + panel * S::DEPTH * ROW_BYTES, map, barrier, tile.row + 64 * panel, k, product);
         }
     }
-    __device__ __forceinline__ static void load_share(u32 target, const TensorMap& map, u32 barrier, int inner, int outer, int product) {
+    __device__ __forceinline__ static void load_share(u32 target, MapAddress map, u32 barrier, int inner, int outer, int product) {
         if constexpr (I::CLUSTER == 1) load_box(target, map, barrier, inner, outer, product);
         else load_box_multicast(target, map, barrier, inner, outer, product, ALL);
     }
-    __device__ __forceinline__ static void load_b(u32 stage, const TensorMap& map, u32 barrier, const TilePlace& tile, int k, u32 rank) {
-        const int product = tile.product * I::B_BATCHED;
+    __device__ __forceinline__ static void load_b(u32 stage, MapAddress map, u32 barrier, const TilePlace& tile, int product, int k, u32 rank) {
         if constexpr (I::B_K_MAJOR) {
             constexpr int SHARE = I::BN / I::CLUSTER;
             load_share(stage + rank * (SHARE * ROW_BYTES), map, barrier, k, tile.col + int(rank) * SHARE, product);
@@ -34,19 +32,21 @@ template <class I> struct Producer {
         }
     }
 
+    // An operand that the batch does not step through is one matrix for all products.
     template <class Tiles>
-    __device__ __forceinline__ static void run(const TensorMap& map_a, const TensorMap& map_b, typename S::Ring_ ring, Tiles tiles,
-                                               u32 shared, int blocks, u32 rank) {
+    __device__ __forceinline__ static void run(MapAddress map_a, MapAddress map_b, const BatchAxis& batch, typename S::Ring_ ring,
+                                               Tiles tiles, u32 shared, int blocks, u32 rank) {
         while (tiles.more()) {
             const TilePlace tile = tiles.take(rank);
+            const int of_a = batch.a ? tile.product : 0, of_b = batch.b ? tile.product : 0;
 #pragma unroll 1
             for (int block = 0; block < blocks; ++block) {
                 ring.wait_empty();
                 const u32 barrier = ring.full_barrier();
                 barrier_expect(barrier, S::BYTES);
                 const u32 stage = shared + ring.stage * S::BYTES;
-                load_a(stage, map_a, barrier, tile, block * S::DEPTH);
-                load_b(stage + S::A_BYTES, map_b, barrier, tile, block * S::DEPTH, rank);
+                load_a(stage, map_a, barrier, tile, of_a, block * S::DEPTH);
+                load_b(stage + S::A_BYTES, map_b, barrier, tile, of_b, block * S::DEPTH, rank);
                 ring.advance();
             }
         }

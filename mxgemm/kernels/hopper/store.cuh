@@ -31,11 +31,12 @@ template <class I> struct Store {
     using D = typename E::DType;
     using T = typename I::Sum;
     static constexpr int COLUMNS = ROW_BYTES / int(sizeof(D)), CHUNKS = (I::BN + COLUMNS - 1) / COLUMNS;
-
-    static_assert(!I::BULK_STORE || (I::BN % COLUMNS == 0 && CHUNKS % I::BUFFERS == 0));
+    // The last chunk may be narrower: it has a map of its own and rows of TAIL_BYTES, not swizzled.
+    static constexpr int TAIL_BYTES = I::BN % COLUMNS * int(sizeof(D));
+    static_assert(TAIL_BYTES % (2 * PIECE_BYTES) == 0 || sizeof(D) != 2);
 
     const Arguments<T>& p;
-    const TensorMap& map;
+    MapAddress map, tail_map;
     u32 buffers;    // this warpgroup's
     int group, thread;
     bool overflow = false;
@@ -62,14 +63,19 @@ template <class I> struct Store {
         return {E::apply(p, bias, x, c[0], r, first), E::apply(p, bias, y, c[1], r, second)};
     }
 
+    // Where byte `byte` of a staged row lies.
+    __device__ __forceinline__ static u32 place(int row, int byte, bool tail) {
+        return tail ? row * TAIL_BYTES + byte : swizzled(row, byte / PIECE_BYTES) + byte % PIECE_BYTES;
+    }
     // Columns [chunk * COLUMNS, …) of the warp's 16 rows into `buffer`.
-    __device__ __forceinline__ void stage(u32 buffer, int chunk, const TilePlace& tile, const T (&sums)[I::BN / 2]) {
+    __device__ __forceinline__ void stage(u32 buffer, int chunk, bool tail, const TilePlace& tile, const T (&sums)[I::BN / 2]) {
         const int warp = thread / 32, lane = thread % 32, top = 16 * warp + lane / 4;
         if constexpr (sizeof(D) == 2) {
             const int row = 16 * warp + lane % 16;
 #pragma unroll
             for (int block = 0; block < COLUMNS / 8; block += 2) {
                 const int first = chunk * COLUMNS / 8 + block;
+                if (4 * first >= I::BN / 2) continue;
                 u32 word[4] = {};
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
@@ -78,7 +84,7 @@ template <class I> struct Store {
                     const Pair f = finish(tile, 64 * group + top + 8 * (i % 2), 8 * (first + i / 2) + 2 * (lane % 4), sums[at], sums[at + 1]);
                     word[i] = rounded_pair<D>(f.x, f.y);
                 }
-                stage_matrices(buffer + swizzled(row, block + lane / 16), word[0], word[1], word[2], word[3]);
+                stage_matrices(buffer + place(row, (block + lane / 16) * PIECE_BYTES, tail), word[0], word[1], word[2], word[3]);
             }
         } else {
 #pragma unroll
@@ -89,7 +95,7 @@ template <class I> struct Store {
                     if (at >= I::BN / 2) continue;
                     const Pair f = finish(tile, 64 * group + row, 8 * i + 2 * (lane % 4), sums[at], sums[at + 1]);
                     const int byte = (8 * block + 2 * (lane % 4)) * int(sizeof(D));
-                    stage_pair(buffer + swizzled(row, byte / 16) + byte % 16, Output<D>::from(f.x, overflow), Output<D>::from(f.y, overflow));
+                    stage_pair(buffer + place(row, byte, tail), Output<D>::from(f.x, overflow), Output<D>::from(f.y, overflow));
                 }
         }
     }
@@ -97,13 +103,18 @@ template <class I> struct Store {
 #pragma unroll
         for (int chunk = 0; chunk < CHUNKS; ++chunk) {
             const u32 buffer = buffers + chunk % I::BUFFERS * S::STORE_BYTES;
-            if (thread == 0) store_wait_read<I::BUFFERS - 1>();
+            const bool tail = TAIL_BYTES != 0 && chunk + 1 == CHUNKS;
+            // The last tile's stores ended long ago; waiting for all of them lets the buffers start anew.
+            if (thread == 0) {
+                if (chunk == 0) store_wait_read<0>();
+                else store_wait_read<I::BUFFERS - 1>();
+            }
             named_barrier<128>(1 + group);
-            stage(buffer, chunk, tile, sums);
+            stage(buffer, chunk, tail, tile, sums);
             async_proxy_fence();
             named_barrier<128>(1 + group);
             if (thread == 0) {
-                store_box(map, buffer, tile.col + chunk * COLUMNS, tile.row + 64 * group, tile.product);
+                store_box(tail ? tail_map : map, buffer, tile.col + chunk * COLUMNS, tile.row + 64 * group, tile.product);
                 store_commit();
             }
         }
@@ -116,7 +127,7 @@ template <class I> struct Store {
 #pragma unroll
         for (int chunk = 0; chunk < CHUNKS; ++chunk) {
             __syncwarp();
-            stage(buffers, chunk, tile, sums);
+            stage(buffers, chunk, false, tile, sums);
             __syncwarp();
             const i64 first_row = tile.row + 64 * group + 16 * warp, first_col = tile.col + chunk * COLUMNS;
             const int columns = int(least(least(p.n - first_col, i64(COLUMNS)), i64(I::BN - chunk * COLUMNS)));
@@ -127,7 +138,7 @@ template <class I> struct Store {
                 const int row = along_rows ? i / COLUMNS : i % 16, col = along_rows ? i % COLUMNS : i / 16;
                 const int byte = col * int(sizeof(D));
                 if (row < rows && col < columns)
-                    corner[row * p.d_row + col * p.d_col] = staged<D>(buffers + swizzled(16 * warp + row, byte / 16) + byte % 16);
+                    corner[row * p.d_row + col * p.d_col] = staged<D>(buffers + place(16 * warp + row, byte, false));
             }
         }
     }

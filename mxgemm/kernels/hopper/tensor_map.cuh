@@ -3,28 +3,30 @@
 
 struct alignas(64) TensorMap { u64 opaque[16]; };
 
-__device__ __forceinline__ u64 map_address(const TensorMap& map) { return reinterpret_cast<u64>(&map); }
+// A map stays where the launch put it, in constant memory; the copy engine is told its address, 0 for none.
+using MapAddress = u64;
+__device__ __forceinline__ MapAddress address_of(const TensorMap& map) { return reinterpret_cast<u64>(&map); }
 
-__device__ __forceinline__ void prefetch_map(const TensorMap& map) {
-    asm volatile("prefetch.tensormap [%0];" ::"l"(map_address(map)) : "memory");
+__device__ __forceinline__ void prefetch_map(MapAddress map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
 // Loads a box whose first element is (inner, outer) of matrix `product`; completes on `barrier`.
-__device__ __forceinline__ void load_box(u32 target, const TensorMap& map, u32 barrier, int inner, int outer,
+__device__ __forceinline__ void load_box(u32 target, MapAddress map, u32 barrier, int inner, int outer,
                                          int product) {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(target),
-                 "l"(map_address(map)), "r"(barrier), "r"(inner), "r"(outer), "r"(product)
+                 "l"(map), "r"(barrier), "r"(inner), "r"(outer), "r"(product)
                  : "memory");
 }
 // The same box into every block of the cluster that `blocks` names, at the same offset.
-__device__ __forceinline__ void load_box_multicast(u32 target, const TensorMap& map, u32 barrier, int inner, int outer,
+__device__ __forceinline__ void load_box_multicast(u32 target, MapAddress map, u32 barrier, int inner, int outer,
                                                    int product, u16 blocks) {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(target),
-                 "l"(map_address(map)), "r"(barrier), "r"(inner), "r"(outer), "r"(product), "h"(blocks)
+                 "l"(map), "r"(barrier), "r"(inner), "r"(outer), "r"(product), "h"(blocks)
                  : "memory");
 }
-__device__ __forceinline__ void store_box(const TensorMap& map, u32 source, int inner, int outer, int product) {
-    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map_address(map)),
+__device__ __forceinline__ void store_box(MapAddress map, u32 source, int inner, int outer, int product) {
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
                  "r"(source), "r"(inner), "r"(outer), "r"(product)
                  : "memory");
 }
