@@ -1,6 +1,6 @@
-"""The command line: ``python -m mxgemm configs | demo | gemm``.
+"""The command line: ``python -m mxgemm configs | demo | gemm | kernels``.
 
-Exit status: 0; 1 when a verification failed; 2 for bad input and for what was refused.
+Exit status: 0; 1 when a verification failed or evidence is stale; 2 for bad input and for what was refused.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from mxgemm import cli_configs, cli_demo, cli_gemm
+from mxgemm import cli_configs, cli_demo, cli_gemm, cli_kernels
 from mxgemm.errors import MxgemmError, MxgemmWarning, VerificationError
 
 __all__ = ["main"]
@@ -60,6 +60,6 @@ def _parser() -> argparse.ArgumentParser:
         description="Matrix products on exact models of matrix units, in the configurations that you accept.",
     )
     commands = parser.add_subparsers(required=True, metavar="command")
-    for command in (cli_configs, cli_demo, cli_gemm):
+    for command in (cli_configs, cli_demo, cli_gemm, cli_kernels):
         command.add_parser(commands)
     return parser

@@ -9,23 +9,25 @@ from __future__ import annotations
 import sys
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mxgemm import array, device, gpu
+from mxgemm import array, device
 from mxgemm import verify as verification
 from mxgemm.array import ArrayView
 from mxgemm.call import Call, HostOperands, host_operands, read_call
 from mxgemm.errors import MatrixProductAdvice, UnsupportedError, VerificationError, one_of
-from mxgemm.kernels import Lowering
 from mxgemm.options import Options, refuse_unknown
 from mxgemm.outcome import GemmResult, Outcome
 from mxgemm.plan import FASTEST, Plan
 from mxgemm.plan import plan as make_plan
 from mxgemm.policy import Policy
 from mxgemm.run import deliver_host, run_host
-from mxgemm.verify import Certificate
+
+if TYPE_CHECKING:
+    from mxgemm.kernels import Lowering
+    from mxgemm.verify import Certificate
 
 __all__ = ["LEVELS", "Begun", "begin", "finish"]
 
@@ -65,16 +67,17 @@ def begin(operands: tuple[Any, Any, Any], options: Options, policy: Policy) -> B
         for name in ("stream", "workspace"):
             if options.get(name) is not None:
                 raise UnsupportedError(f"{name}= is for GPUs; on {call.capabilities.backend} it must be None")
-    else:
-        call = gpu.as_uploaded(call)
-    made = make_plan(
-        call.problem, policy, call.capabilities,
-        precision=options.get("precision"), max_error=options.get("max_error"),
-    )  # fmt: skip
-    if call.capabilities.is_cpu:
-        return Begun(call, made, options)
-    named, lowering = gpu.lower_call(call, made)
-    return Begun(call, named, options, lowering)
+        return Begun(call, _plan(call, options, policy), options)
+    from mxgemm import gpu  # kernels load with the first product that needs them
+
+    call = gpu.as_uploaded(call)
+    made, lowering = gpu.lower_call(call, _plan(call, options, policy))
+    return Begun(call, made, options, lowering)
+
+
+def _plan(call: Call, options: Options, policy: Policy) -> Plan:
+    precision, max_error = options.get("precision"), options.get("max_error")
+    return make_plan(call.problem, policy, call.capabilities, precision=precision, max_error=max_error)
 
 
 def finish(begun: Begun, policy: Policy, *, observed: bool = True) -> GemmResult:
@@ -101,6 +104,8 @@ def _finish_on_host(begun: Begun) -> GemmResult:
 
 
 def _finish_on_device(begun: Begun, lowering: Lowering, *, observed: bool) -> GemmResult:
+    from mxgemm import gpu
+
     call, options = begun.call, begun.options
     ordinal = int(call.capabilities.backend.removeprefix("cuda:"))
     from_host = call.a.host is not None
@@ -110,7 +115,9 @@ def _finish_on_device(begun: Begun, lowering: Lowering, *, observed: bool) -> Ge
     checked = bool(options.get("verify"))
     if checked:
         device.refuse_capture(stream, ordinal, "verify= checks on the host; leave it away under capture")
-        device.synchronize(stream, ordinal)  # the operands may be made on a stream that is not their library's
+        device.synchronize(
+            stream, ordinal
+        )  # the operands may be made on a stream that is not their library's
     operands = host_operands(call) if checked else None
     on_device = gpu.upload(call, ordinal, stream)
     direct = call.out if not (from_host or checked) else None

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mxgemm import array, units
+from mxgemm import array
 from mxgemm.array import ArrayView
 from mxgemm.call import Call, HostOperands
 from mxgemm.plan import Plan
@@ -31,6 +31,8 @@ class HostRun:
 
 def run_host(call: Call, plan: Plan, operands: HostOperands) -> HostRun:
     """Compute the plan on the CPU model; nothing of the caller's is written."""
+    from mxgemm import units  # the models load with the first product that needs them
+
     found = units.run(
         plan.problem,
         plan.configuration,

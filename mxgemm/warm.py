@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
-from mxgemm import array, device, gpu
-from mxgemm.kernels.arguments import pointer_names
+from mxgemm import array, device
 from mxgemm.policy import Decision, Policy
 from mxgemm.road import Begun
 
@@ -125,6 +124,9 @@ class WarmCalls:
 
 
 def _prepare(begun: Begun) -> _WarmCall | None:
+    from mxgemm import gpu
+    from mxgemm.kernels.arguments import pointer_names
+
     call, lowering = begun.call, begun.lowering
     if lowering is None or call.out is None or lowering.packings or call.out.stream is not None:
         return None

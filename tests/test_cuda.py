@@ -77,7 +77,7 @@ def test_kernels_run_in_an_interactive_session() -> None:
     child, terminal = pty.fork()
     if child == 0:
         os.environ.update(PYTHONPATH=str(ROOT), MXGEMM_INTERPRETER="1", TERM="dumb", PYTHON_BASIC_REPL="1")
-        os.execv(sys.executable, [sys.executable, "-q"])
+        os.execv(sys.executable, [sys.executable, "-q"])  # noqa: S606  # a session of this interpreter
     os.write(terminal, SESSION.encode() + b"\nexit()\n")
     seen = b""
     while chunk := _read(terminal):
@@ -120,7 +120,8 @@ def test_the_environment_variable_takes_1_or_0() -> None:
 
 
 def test_importing_the_dialect_imports_no_device_library() -> None:
-    text = "import sys\nimport mxgemm.cuda\nprint([m for m in ('cuda', 'cupy', 'torch', 'numba') if m in sys.modules])"
+    libraries = "('cuda', 'cupy', 'torch', 'numba')"
+    text = f"import sys\nimport mxgemm.cuda\nprint([m for m in {libraries} if m in sys.modules])"
     assert python("-c", text).stdout == "[]\n"
 
 
@@ -181,7 +182,10 @@ def test_the_naive_product_of_256_cubed_is_the_exact_chain() -> None:
     assert np.array_equal(c, expected.astype(np.float32))
 
 
-ULP_FUNCTIONS = ["exp", "log", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "expm1", "log1p", "erf", "erfc", "gamma", "lgamma"]
+ULP_FUNCTIONS = [
+    "exp", "log", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
+    "asinh", "acosh", "atanh", "expm1", "log1p", "erf", "erfc", "gamma", "lgamma",
+]  # fmt: skip
 
 
 @pytest.mark.gpu

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "mxgemm"
 # Lowest first. A part is a module or a folder of mxgemm/, with the modules that carry its name and a suffix
 # (array_host belongs to array). `costs` and the like hold one idea of the part that they stand before.
 ORDER = (
-    "errors",
+    "lazy", "errors",
     "costs", "configs",
     "restrictions", "decisions", "policy",
     "capabilities", "epilogue",

@@ -91,18 +91,18 @@ template <class Op, int EXTENT, int DEPTH, int THREADS> struct RegisterCopy {
     Chunk chunks[Slice::PASSES];
     int skip;             // bytes from the granule to the chunk
     i64 last_safe;        // the last granule from which SPAN bytes are the operand's memory
-    i64 mended_from;      // once share.source is past it, the tile to store next holds an unsafe chunk
+    int mended_below;     // tiles with less than this left along k may hold unsafe chunks, or end inside
 
     __device__ __forceinline__ RegisterCopy(const Extents& x, i64 first, int thread) : share(x, first, thread), chunks() {
         skip = int(reinterpret_cast<u64>(share.source) % Chunk::GRANULE);
         share.source -= skip;
         const i64 last_row = x.stride > 0 ? (x.outer - 1) * x.stride : 0;
         last_safe = reinterpret_cast<i64>(x.base) + (last_row + x.inner) * Slice::SIZE - Chunk::SPAN;
-        const int rows = share.K_MAJOR ? share.extent_left - share.outer : Slice::Layout_::OUTER;
-        const int passes = rows > 0 ? least((rows + Slice::ROWS - 1) / Slice::ROWS, Slice::PASSES) : 0;
-        const i64 farthest = share.pass_bytes > 0 ? (passes - 1) * share.pass_bytes : 0;
-        // A tile is stored when the one behind it has been fetched.
-        mended_from = passes ? last_safe - farthest + 2 * share.tile_bytes() : ~(i64(1) << 63);
+        // A chunk reaches at most SPAN bytes past its row: into memory, unless it is of the last SPAN bytes
+        // of a row along k, of the last row, or of rows so close to each other that the last is within SPAN.
+        constexpr int REACH = Chunk::SPAN / Slice::SIZE;
+        static_assert(REACH <= DEPTH);
+        mended_below = share.K_MAJOR ? DEPTH + REACH : x.stride >= REACH ? DEPTH + 1 : 2 * DEPTH + 1;
     }
 
     __device__ __forceinline__ bool is_safe(const char* granule) const {
@@ -110,25 +110,20 @@ template <class Op, int EXTENT, int DEPTH, int THREADS> struct RegisterCopy {
     }
     // Starts the loads of a part of the next tile.
     __device__ __forceinline__ void fetch(int depth_left, int part, int parts) {
-#pragma unroll
-        for (int pass = 0; pass < Slice::PASSES; ++pass) {
-            if (!in_part<Slice::PASSES>(pass, part, parts)) continue;
-            chunks[pass].fetch(share.source, share.row_inside(pass, depth_left) && is_safe(share.source));
-            share.advance(pass);
-        }
+        each_pass<Slice::PASSES>(share.source, share.pass_bytes, part, parts, [&](int pass, const char* source) {
+            chunks[pass].fetch(source, share.row_inside(pass, depth_left) && is_safe(source));
+        });
+        if (part == parts - 1) share.source += share.tile_bytes();
     }
     // Stores a part of the tile fetched last and, in its place, starts the loads of the tile behind it.
     __device__ __forceinline__ void finish(u32 stage, int depth_left, int part, int parts) {
-#pragma unroll
-        for (int pass = 0; pass < Slice::PASSES; ++pass) {
-            if (!in_part<Slice::PASSES>(pass, part, parts)) continue;
+        each_pass<Slice::PASSES>(share.source, share.pass_bytes, part, parts, [&](int pass, const char*) {
             u32 words[Chunk::WORDS];
             chunks[pass].finish(words, skip);
             if (share.writes(pass)) store_shared(stage + share.target_of(pass), words);
-        }
+        });
         fetch(depth_left - DEPTH, part, parts);
-        if (part == parts - 1 && (depth_left < DEPTH || reinterpret_cast<i64>(share.source) > mended_from))
-            mend(stage, depth_left);
+        if (part == parts - 1 && depth_left < mended_below) mend(stage, depth_left);
     }
     // Zeros past the edge along k, and elements of unsafe chunks, one by one.
     __device__ __forceinline__ void mend(u32 stage, int depth_left) {
@@ -139,9 +134,9 @@ template <class Op, int EXTENT, int DEPTH, int THREADS> struct RegisterCopy {
             const int valid = share.row_inside(pass, depth_left) ? share.elements_left(depth_left) : 0;
             const bool safe = is_safe(granule);
             const Source* source = reinterpret_cast<const Source*>(granule + skip);
+            const int first = safe && valid > 0 ? valid : 0;
 #pragma unroll 1
-            for (int i = 0; i < Chunk::ELEMENTS && share.writes(pass); ++i) {
-                if (i < valid && safe) continue;
+            for (int i = first; i < Chunk::ELEMENTS && share.writes(pass); ++i) {
                 Shared x = {};
                 if (i < valid) x = shared_element<Shared>(source[i]);
                 store_shared(target + i * u32(sizeof(Shared)), x);

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
 from mxgemm.kernels.names import ACTIVATIONS, CXX, scalar_parameter
 from mxgemm.kernels.operands import OperandClass
+from mxgemm.kernels.tensor_map import TensorMap
 from mxgemm.problem import GemmProblem
 
 __all__ = ["MAX_BATCH_AXES", "EpilogueClass", "KernelInstance", "building_block", "grid_of"]
@@ -25,7 +27,7 @@ _GRID_X = 2**31 - 1
 @lru_cache(maxsize=64)
 def building_block(name: str) -> str:
     """The text of ``<name>.cuh``."""
-    return Path(__file__).with_name(f"{name}.cuh").read_text(encoding="utf-8")
+    return (Path(__file__).parent / f"{name}.cuh").read_text(encoding="utf-8")
 
 
 def grid_of(blocks: int) -> tuple[int, int, int]:
@@ -167,17 +169,26 @@ class KernelInstance(ABC):
             rows += [("i64", f"batch{axis}_{field}", True) for field in fields]
         return tuple((kind, name) for kind, name, present in rows if present)
 
+    def fills(self, fixed: Mapping[str, str]) -> str:
+        """Lines that fill the struct of arguments from the parameters, or from ``fixed`` expressions."""
+        return "\n".join(
+            f"    p.{_field(name)} = {fixed.get(name, _value(name))};" for _, name in self.parameters
+        )
+
+    def tensor_maps(self, p: GemmProblem) -> tuple[TensorMap, ...]:  # noqa: ARG002  # most kernels have none
+        """Maps that lead the parameters, for a problem in canonical form; none by default."""
+        return ()
+
     def generated(self) -> str:
         """The source's own part: constants and entry."""
         members = "\n".join(f"    {line}" for line in self.constants())
         parameters = ", ".join(f"{kind} {name}" for kind, name in self.parameters)
-        fills = "\n".join(f"    p.{_field(name)} = {_value(name)};" for _, name in self.parameters)
         template = self.lowering.replace(".", "_")
         return (
             f"// {self}\nstruct Instance {{\n{members}\n}};\n\n"
             f'extern "C" __global__ void __launch_bounds__({self.threads}, {self.blocks})\n'
             f"{self.entry}({parameters}) {{\n"
-            f"    Arguments<{CXX[self.accumulator]}> p;\n{fills}\n    {template}<Instance>(p);\n}}\n"
+            f"    Arguments<{CXX[self.accumulator]}> p;\n{self.fills({})}\n    {template}<Instance>(p);\n}}\n"
         )
 
     def source(self) -> str:

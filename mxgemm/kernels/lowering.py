@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +13,7 @@ from mxgemm.configs import Configuration
 from mxgemm.errors import UnsupportedError, one_of
 from mxgemm.kernels.arguments import constant_arguments, pointer_names
 from mxgemm.kernels.canonical import Canonical, canonical
-from mxgemm.kernels.instance import MAX_BATCH_AXES, EpilogueClass, KernelInstance
+from mxgemm.kernels.instance import EpilogueClass, KernelInstance
 from mxgemm.kernels.names import SIZES
 from mxgemm.kernels.operands import (
     LARGEST_ALIGNMENT,
@@ -26,6 +25,7 @@ from mxgemm.kernels.operands import (
 from mxgemm.kernels.packing import Packing, PackInstance, packing_of
 from mxgemm.kernels.product import ProductClass
 from mxgemm.kernels.table import KERNELS, Family
+from mxgemm.kernels.tensor_map import TensorMap
 from mxgemm.problem import GemmProblem, Matrix
 from mxgemm.units.run import result_accumulator
 
@@ -39,11 +39,23 @@ _WORKSPACE_ALIGNMENT = 256
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One kernel launch: what to compile, the grid, and the arguments, 8 bytes each."""
+    """One kernel launch.
+
+    Attributes
+    ----------
+    instance : KernelInstance or PackInstance
+        What to compile.
+    grid : tuple of int
+    arguments : tuple of int or float
+        8 bytes each, pointers first.
+    maps : tuple of (int, TensorMap)
+        Tensor maps that lead the parameters, each with the position in ``arguments`` of its address.
+    """
 
     instance: KernelInstance | PackInstance
     grid: tuple[int, int, int]
     arguments: tuple[int | float, ...]
+    maps: tuple[tuple[int, TensorMap], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,12 +71,15 @@ class Lowering:
         Copies that run first.
     alignment : mapping of str to int
         Pointer alignments that the instance relies on, by the canonical problem's names.
+    why : tuple of str
+        Why this instance and no other, in words.
     """
 
     form: Canonical
     instance: KernelInstance
     packings: tuple[Packing, ...]
     alignment: Mapping[str, int]
+    why: tuple[str, ...] = ()
 
     @cached_property
     def workspace_bytes(self) -> int:
@@ -78,22 +93,28 @@ class Lowering:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What is packed, in words and by the caller's names."""
-        return tuple(
+        """What is packed, by the caller's names, and why this instance was chosen, in words."""
+        packed = (
             f"{self.form.caller_name(p.name)} is packed into workspace first ({p.bytes} bytes)"
             for p in self.packings
         )
+        return (*packed, *self.why)
 
     @cached_property
     def _inner(self) -> GemmProblem:
-        """The problem of one launch: at most MAX_BATCH_AXES batch axes, the innermost."""
-        return _last_axes(self.form.problem, MAX_BATCH_AXES)
+        """The problem of one launch: as many batch axes as the instance steps through, the innermost."""
+        return _last_axes(self.form.problem, self.instance.batch_axes)
 
     @cached_property
     def _constants(self) -> tuple[int | float, ...]:
         c = self._inner.c
         contiguous = c is not None and _vector_fits(c, self.instance.epilogue.vector, self.alignment["c"])
         return constant_arguments(self.instance, self._inner, contiguous)
+
+    @cached_property
+    def _maps(self) -> tuple[tuple[int, TensorMap], ...]:
+        names = pointer_names(self.instance)
+        return tuple((names.index(made.array), made) for made in self.instance.tensor_maps(self._inner))
 
     @cached_property
     def _grid(self) -> tuple[int, int, int]:
@@ -131,9 +152,9 @@ class Lowering:
             named[p.name] = workspace + p.offset
         named["flags"] = flags
         names = pointer_names(self.instance)
-        for offsets in _outer_offsets(self.form.problem):
+        for offsets in _outer_offsets(self.form.problem, self.instance.batch_axes):
             addresses = tuple(named[name] + offsets.get(name, 0) if named[name] else 0 for name in names)
-            yield Launch(self.instance, self._grid, addresses + self._constants)
+            yield Launch(self.instance, self._grid, addresses + self._constants, self._maps)
 
 
 _INPUTS = ("a", "b", "c", "bias", "scale_rows", "scale_cols")
@@ -144,16 +165,16 @@ def _last_axes(p: GemmProblem, count: int) -> GemmProblem:
     if len(p.batch) <= count:
         return p
     cut: dict[str, Any] = {
-        name: replace(x, batch_strides=x.batch_strides[-count:])
+        name: replace(x, batch_strides=x.batch_strides[len(p.batch) - count :])
         for name in _ARRAYS
         if (x := getattr(p, name)) is not None
     }
-    return replace(p, batch=p.batch[-count:], **cut)
+    return replace(p, batch=p.batch[len(p.batch) - count :], **cut)
 
 
-def _outer_offsets(p: GemmProblem) -> Iterator[dict[str, int]]:
-    """Byte offsets of each array for every index of the batch axes that no kernel steps through."""
-    outer = p.batch[:-MAX_BATCH_AXES] if len(p.batch) > MAX_BATCH_AXES else ()
+def _outer_offsets(p: GemmProblem, count: int) -> Iterator[dict[str, int]]:
+    """Byte offsets of each array for every index of the batch axes but the ``count`` innermost."""
+    outer = p.batch[: len(p.batch) - count]
     arrays: list[tuple[str, Matrix]] = [(n, x) for n in _ARRAYS if (x := getattr(p, n)) is not None]
     for index in itertools.product(*(range(extent) for extent in outer)):
         yield {
@@ -201,10 +222,12 @@ def _pack(form: Canonical, copied: Collection[str], family: Family) -> tuple[Can
         x: Matrix | None = getattr(problem, name)
         if x is None:
             continue
-        strided = name in ("a", "b") and family.needs_unit_stride and layout_of(x, name == "a") is None
+        strided = name in ("a", "b") and family.packs(x, name == "a", form.problem)
         if not strided and form.caller_name(name) not in copied:
             continue
-        made = packing_of(name, x, problem.batch, offset)
+        # An operand that has a unit stride, but not where the family wants it, comes out along K.
+        along_k = strided and layout_of(x, name == "a") is not None
+        made = packing_of(name, x, problem.batch, offset, along_rows=(name == "a") if along_k else None)
         offset += -(-made.bytes // _WORKSPACE_ALIGNMENT) * _WORKSPACE_ALIGNMENT
         packings.append(made)
         packed: dict[str, Any] = {name: made.packed}
@@ -212,30 +235,17 @@ def _pack(form: Canonical, copied: Collection[str], family: Family) -> tuple[Can
     return replace(form, problem=problem), tuple(packings)
 
 
-def _family(configuration: Configuration, arch: str, accumulator: str) -> Family:
-    for family in KERNELS:
-        if family.admits(configuration, arch, accumulator):
-            return family
-    raise UnsupportedError(
-        f"{configuration.name} has no kernel on {arch}; "
-        f"kernel families are {one_of([family.name for family in KERNELS])}"
-    )
-
-
-def _cheapest(candidates: list[KernelInstance], p: GemmProblem, multiprocessors: int) -> KernelInstance:
-    """The candidate whose waves of blocks cover the fewest entries of D, padding and idle blocks included.
-
-    Small tiles load more bytes a product, which the factor stands for.
-    """
-
-    def cost(instance: KernelInstance) -> float:
-        rows, cols = instance.tile_shape
-        tiles = math.ceil(p.m / rows) * math.ceil(p.n / cols) * p.products
-        waves = math.ceil(tiles / (multiprocessors * instance.blocks))
-        reuse = 1 + 24 / rows + 24 / cols
-        return waves * instance.blocks * rows * cols * reuse
-
-    return min(candidates, key=cost)
+def _cheapest(
+    candidates: list[KernelInstance], p: GemmProblem, multiprocessors: int, family: Family
+) -> tuple[KernelInstance, tuple[str, ...]]:
+    """The candidate of least cost, and why."""
+    costs = [family.cost(candidate, p, multiprocessors) for candidate in candidates]
+    order = sorted(range(len(candidates)), key=costs.__getitem__)
+    best = candidates[order[0]]
+    if not family.is_timed:
+        return best, ()
+    words = [f"{candidates[i].variant}: {costs[i]:.1f} us predicted" for i in order[:2]]
+    return best, (f"chosen among {len(candidates)} tiles: {', next '.join(words)}",)
 
 
 def _check_alignment(problem: GemmProblem, alignment: Mapping[str, int]) -> None:
@@ -281,24 +291,67 @@ def lower(
     """
     _check_alignment(problem, alignment)
     accumulator = result_accumulator(problem, configuration)
-    family = _family(configuration, arch, accumulator)
     form = canonical(problem)
-    form, packings = _pack(form, copied, family)
+    for family in KERNELS:
+        if family.admits(configuration, arch, accumulator) and family.takes(form.problem, configuration):
+            asked = _Asked(configuration, arch, accumulator, alignment, multiprocessors, copied)
+            made = _lower_by(family, form, asked)
+            if made is not None:
+                return made
+    raise UnsupportedError(
+        f"{configuration.name} has no kernel on {arch} for {problem}; "
+        f"kernel families are {one_of([family.name for family in KERNELS])}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What :func:`lower` was asked, beside the problem."""
+
+    configuration: Configuration
+    arch: str
+    accumulator: str
+    alignment: Mapping[str, int]
+    multiprocessors: int
+    copied: Collection[str]
+
+
+def _lower_by(family: Family, form: Canonical, asked: _Asked) -> Lowering | None:
+    """The lowering by one family; None when it has no instance for this class of products."""
+    form, packings = _pack(form, asked.copied, family)
     packed = {made.name for made in packings}
     known = {
         name: LARGEST_ALIGNMENT
         if name in packed
-        else alignment.get(form.caller_name(name), LARGEST_ALIGNMENT)
+        else asked.alignment.get(form.caller_name(name), LARGEST_ALIGNMENT)
         for name in _ARRAYS
     }
-    p = form.problem
-    rounded = configuration.rounds_to in ("f16", "bf16")
-    a = _operand_class(p.a, True, known["a"], rounded, not family.needs_unit_stride)
-    b = _operand_class(p.b, False, known["b"], rounded, not family.needs_unit_stride)
-    epilogue = _epilogue_class(p, accumulator, known["d"])
-    axes = min(len(p.batch), MAX_BATCH_AXES)
-    wanted = ProductClass(configuration, arch, accumulator, a, b, epilogue, axes, p.k)
-    return Lowering(form, _cheapest(list(family.instances(wanted)), p, multiprocessors), packings, known)
+    wanted = _product_class(family, form.problem, asked, known)
+    candidates: list[KernelInstance] = list(family.instances(wanted))
+    if not candidates:
+        return None
+    best, why = _cheapest(candidates, form.problem, asked.multiprocessors, family)
+    return Lowering(form, best, packings, known, why)
+
+
+def _product_class(
+    family: Family, p: GemmProblem, asked: _Asked, known: Mapping[str, int]
+) -> ProductClass:
+    rounded = asked.configuration.rounds_to in ("f16", "bf16")
+    piece = LARGEST_ALIGNMENT // SIZES[p.d.dtype]
+    ascends = (p.m <= 1 or p.d.row_stride > 0) and all(stride >= 0 for stride in p.d.batch_strides)
+    c_in_pairs = p.c is not None and p.n % 2 == 0 and _vector_fits(p.c, 2, known["c"])
+    return ProductClass(
+        asked.configuration, asked.arch, asked.accumulator,
+        _operand_class(p.a, True, known["a"], rounded, family.takes_inner_strides),
+        _operand_class(p.b, False, known["b"], rounded, family.takes_inner_strides),
+        _epilogue_class(p, asked.accumulator, known["d"]),
+        min(len(p.batch), family.batch_axes), p.k,
+        reads_c=p.reads_c,
+        d_piece=piece if ascends and _vector_fits(p.d, piece, known["d"]) else 1,
+        c_piece=2 if c_in_pairs else 1,
+        multiprocessors=asked.multiprocessors,
+    )  # fmt: skip
 
 
 def select(

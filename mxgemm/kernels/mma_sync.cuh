@@ -12,9 +12,6 @@ template <class I> struct MmaSyncShape {
     static constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
     // A chain of fused multiply-adds stays as it is when -0 * +0 is added, not when +0 * +0 is.
     static constexpr bool FUSED_CHAIN = same<typename Math::Register, double>;
-    // Spreading holds addresses in registers for longer, which the 512 threads of float64 cannot spare.
-    static constexpr int BEGIN_STEPS = FUSED_CHAIN ? 1 : STEPS - 1;
-
     template <bool ASYNC, class Op, int EXTENT> struct Copier {
         using Type = RegisterCopy<Op, EXTENT, I::DEPTH, THREADS>;
     };
@@ -38,8 +35,8 @@ template <class I> struct MmaSyncWork {
     using S = MmaSyncShape<I>;
     using Math = typename I::Math;
     typename S::Sum sum;
-    typename Math::A a[2][S::TILES_M];
-    typename Math::B b[2][S::TILES_N];
+    typename Math::A a[I::BUFFERS][S::TILES_M];
+    typename Math::B b[I::BUFFERS][S::TILES_N];
     u32 lane_a, lane_b;    // where this lane reads in a stage
     int chain_tiles;
 
@@ -122,7 +119,7 @@ template <class I> __device__ __forceinline__ void mma_sync(const Arguments<type
         const auto* b = static_cast<const typename B::Source*>(p.b) + offset.b;
         typename P::Copies copies{{extents<A::LAYOUT>(a, p.a_outer, p.m, p.k), tile.row, int(threadIdx.x)},
                                   {extents<B::LAYOUT>(b, p.b_outer, p.n, p.k), tile.col, int(threadIdx.x)}};
-        run_pipeline<I::STAGES, P::STAGE_BYTES, I::DEPTH, P::STEPS, P::BEGIN_STEPS>(copies, work, shared_address(shared), p.k);
+        run_pipeline<I::STAGES, P::STAGE_BYTES, I::DEPTH, P::STEPS, P::STEPS - 1, I::BUFFERS>(copies, work, shared_address(shared), p.k);
         work.end();
         if constexpr (I::ROUNDS) {
             bool suspect;

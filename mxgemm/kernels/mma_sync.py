@@ -33,6 +33,8 @@ class Tile:
         Stages of the ring.
     blocks : int
         Blocks that one multiprocessor is meant to hold.
+    buffers : int
+        Steps whose fragments a warp holds: 2 to read a step ahead, 1 where other warps hide the latency.
     """
 
     warps_m: int
@@ -42,6 +44,7 @@ class Tile:
     depth_bytes: int
     stages: int
     blocks: int
+    buffers: int = 2
 
     @property
     def m(self) -> int:
@@ -55,7 +58,8 @@ class Tile:
 
     def __str__(self) -> str:
         warps = f"{self.warps_m}x{self.warps_n} warps"
-        return f"{self.m}x{self.n}x{self.depth_bytes}B/{warps}/{self.stages} stages"
+        ahead = "" if self.buffers == 2 else f"/{self.buffers} buffer"
+        return f"{self.m}x{self.n}x{self.depth_bytes}B/{warps}/{self.stages} stages{ahead}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +182,8 @@ class MmaSyncInstance(KernelInstance):
             f"using Epilogue = ::{self.epilogue.cxx()};",
             f"static constexpr int WARPS_M = {t.warps_m}, WARPS_N = {t.warps_n};",
             f"static constexpr int WARP_M = {t.warp_m}, WARP_N = {t.warp_n};",
-            f"static constexpr int DEPTH = {self.depth}, STAGES = {t.stages}, CHAIN_TILES = {chain_tiles};",
+            f"static constexpr int DEPTH = {self.depth}, STAGES = {t.stages}, BUFFERS = {t.buffers};",
+            f"static constexpr int CHAIN_TILES = {chain_tiles};",
             f"static constexpr int BATCH_AXES = {self.batch_axes}, VECTOR = {self.epilogue.vector};",
             f"static constexpr bool A_ASYNC = {async_a}, B_ASYNC = {async_b};",
             f"static constexpr bool ROUNDS = {str(self.rounds).lower()};",

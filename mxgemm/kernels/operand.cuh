@@ -18,9 +18,13 @@ __device__ __forceinline__ Extents extents(const void* base, i64 stride, i64 ext
     return LAYOUT == k_major ? Extents{base, stride, extent, k} : Extents{base, stride, k, extent};
 }
 
-// Copies are made in parts, so that they spread over the steps of a stage.
-template <int PASSES> __device__ __forceinline__ constexpr bool in_part(int pass, int part, int parts) {
-    return pass * parts / PASSES == part;
+// Copies are made in parts, so that they spread over the steps of a stage: visit(pass, address) for each
+// pass of a part.
+template <int PASSES, class Visit>
+__device__ __forceinline__ void each_pass(const char* source, i64 pass_bytes, int part, int parts, Visit visit) {
+#pragma unroll
+    for (int pass = 0; pass < PASSES; ++pass)
+        if (pass * parts / PASSES == part) visit(pass, source + pass * pass_bytes);
 }
 
 // Where this thread's share of a tile lies: OUTER rows in CHUNKS pieces of CHUNK shared elements.
@@ -34,9 +38,8 @@ template <class Op, int EXTENT, int DEPTH, int CHUNK, int THREADS> struct Share 
     static constexpr bool EVEN = Layout_::OUTER % ROWS == 0;
     static_assert(CHUNKS * CHUNK == Layout_::INNER && CHUNKS <= THREADS && THREADS % CHUNKS == 0);
 
-    const char* source;       // the chunk that is copied next
+    const char* source;       // the first chunk of the tile that is copied next
     i64 pass_bytes;           // from one pass to the next
-    i64 turn_bytes;           // from behind a tile's last pass to the next tile
     u32 target;               // byte offset in the stage
     int outer, inner;         // this thread's first row and element
     int extent_left;          // rows or columns of the operand from the tile's first
@@ -47,12 +50,16 @@ template <class Op, int EXTENT, int DEPTH, int CHUNK, int THREADS> struct Share 
         const i64 origin = K_MAJOR ? first * x.stride : first;
         source = static_cast<const char*>(x.base) + (origin + outer * x.stride + inner) * SIZE;
         pass_bytes = ROWS * x.stride * SIZE;
-        turn_bytes = (K_MAJOR ? i64(DEPTH) : DEPTH * x.stride) * SIZE - PASSES * pass_bytes;
         target = u32(outer * Layout_::ROW_BYTES + inner * int(sizeof(typename Op::Shared)));
         extent_left = int(least((K_MAJOR ? x.outer : x.inner) - first, i64(EXTENT)));
     }
     // From one tile to the next along k.
-    __device__ __forceinline__ i64 tile_bytes() const { return turn_bytes + PASSES * pass_bytes; }
+    __device__ __forceinline__ i64 tile_bytes() const {
+        static_assert(K_MAJOR || DEPTH % ROWS == 0 || ROWS % DEPTH == 0);
+        if constexpr (K_MAJOR) return DEPTH * SIZE;
+        else if constexpr (DEPTH >= ROWS) return pass_bytes * (DEPTH / ROWS);
+        else return pass_bytes / (ROWS / DEPTH);
+    }
     // Byte offset in the stage of a pass's chunk.
     __device__ __forceinline__ u32 target_of(int pass) const { return target + pass * (ROWS * Layout_::ROW_BYTES); }
 
@@ -67,5 +74,4 @@ template <class Op, int EXTENT, int DEPTH, int CHUNK, int THREADS> struct Share 
     __device__ __forceinline__ bool writes(int pass) const {
         return EVEN || outer + pass * ROWS < Layout_::OUTER;
     }
-    __device__ __forceinline__ void advance(int pass) { source += pass + 1 < PASSES ? pass_bytes : pass_bytes + turn_bytes; }
 };

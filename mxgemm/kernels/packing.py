@@ -124,14 +124,17 @@ class Packing:
         return (source, target, outer, inner, outer_stride, inner_stride, self.products, *axes)
 
 
-def packing_of(name: str, x: Matrix, batch: tuple[int, ...], offset: int) -> Packing:
+def packing_of(
+    name: str, x: Matrix, batch: tuple[int, ...], offset: int, *, along_rows: bool | None = None
+) -> Packing:
     """Plan the copy of ``x`` into workspace at ``offset``.
 
-    The axis of the smaller stride comes out contiguous; axes that broadcast (stride 0) are
-    copied once and go on broadcasting.
+    The copy is contiguous along its columns (``along_rows``) or its rows, by default along the axis of the
+    smaller stride; axes that broadcast (stride 0) are copied once and go on broadcasting.
     """
     rows, cols = (x.rows if x.row_stride else 1), (x.cols if x.col_stride else 1)
-    along_rows = rows == 1 or (cols > 1 and abs(x.col_stride) <= abs(x.row_stride))
+    if along_rows is None:
+        along_rows = rows == 1 or (cols > 1 and abs(x.col_stride) <= abs(x.row_stride))
     row_stride, col_stride = (cols, 1) if along_rows else (1, rows)
     step, strides = rows * cols, []
     for extent, stride in zip(reversed(batch), reversed(x.batch_strides), strict=True):

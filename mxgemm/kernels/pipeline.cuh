@@ -54,12 +54,12 @@ template <class CopyA, class CopyB, class PadA, int A_BYTES, int DEPTH, int STAG
 };
 
 // Work: load(stage, step, buffer) reads a step's fragments, multiply(buffer) uses them, end_tile() follows
-// a stage's last step.
+// a stage's last step.  BUFFERS: 2 to read fragments a step ahead, 1 to leave their latency to other warps.
 // BEGIN_STEPS: the steps that copies without registers spread over.
-template <int STAGES, int STAGE_BYTES, int DEPTH, int STEPS, int BEGIN_STEPS, class Copies, class Work>
+template <int STAGES, int STAGE_BYTES, int DEPTH, int STEPS, int BEGIN_STEPS, int BUFFERS, class Copies, class Work>
 __device__ __forceinline__ void run_pipeline(Copies& copies, Work& work, u32 shared, i64 k) {
     static_assert(BEGIN_STEPS < STEPS, "a stage's copies are under way before the wait in its last step");
-    static_assert(STEPS % 2 == 0, "two fragment buffers alternate over the steps of a stage");
+    static_assert(STEPS % BUFFERS == 0, "fragment buffers alternate over the steps of a stage");
     constexpr u32 LAST = (STAGES - 1) * STAGE_BYTES;
     copies.fetch(k);
 #pragma unroll 1
@@ -68,7 +68,7 @@ __device__ __forceinline__ void run_pipeline(Copies& copies, Work& work, u32 sha
         copies.finish(shared + stage * STAGE_BYTES, k - stage * DEPTH, 0, 1);
     }
     copies.wait(shared, k);
-    work.load(shared, 0, 0);
+    if constexpr (BUFFERS == 2) work.load(shared, 0, 0);
     u32 read = 0, write = LAST;
 #pragma unroll 1
     for (i64 left = k; left > 0; left -= DEPTH) {
@@ -76,13 +76,14 @@ __device__ __forceinline__ void run_pipeline(Copies& copies, Work& work, u32 sha
 #pragma unroll
         for (int step = 0; step < STEPS; ++step) {
             copies.finish(shared + write, ahead, step, STEPS);
+            if constexpr (BUFFERS == 1) work.load(shared + read, step, 0);
             if (step == STEPS - 1) {
                 read = read == LAST ? 0 : read + STAGE_BYTES;
                 copies.wait(shared + read, left - DEPTH);
             }
-            work.load(shared + read, (step + 1) % STEPS, (step + 1) % 2);
+            if constexpr (BUFFERS == 2) work.load(shared + read, (step + 1) % STEPS, (step + 1) % 2);
             if (step < BEGIN_STEPS) copies.begin(shared + write, ahead, step, BEGIN_STEPS);
-            work.multiply(step % 2);
+            work.multiply(step % BUFFERS);
         }
         write = write == LAST ? 0 : write + STAGE_BYTES;
         work.end_tile();

@@ -26,6 +26,13 @@ class ProductClass:
     batch_axes : int
     k : int
         Products of one entry; it decides only whether chains end inside.
+    reads_c : bool
+        Whether beta != 0.
+    d_piece, c_piece : int
+        Neighbouring entries of a row of D and of C that every row and matrix of them has as one aligned
+        piece: as many as make 16 bytes of D, two of C, or 1.
+    multiprocessors : int
+        Of the device: persistent kernels have a block for each.
     """
 
     configuration: Configuration
@@ -36,3 +43,7 @@ class ProductClass:
     epilogue: EpilogueClass
     batch_axes: int
     k: int
+    reads_c: bool = True
+    d_piece: int = 1
+    c_piece: int = 1
+    multiprocessors: int = 132

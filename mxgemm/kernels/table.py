@@ -1,18 +1,23 @@
 """KERNELS: the kernel families, and the rule that picks one.
 
-A new family is one row here: a value with the three members of :class:`Family`.  Families
-are asked in order; the first that admits a product computes it.
+A new family is one row here: a value with the members of :class:`Family`.  Families are
+asked in order; the first that admits a configuration, takes the problem and has an instance
+for its class computes it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from mxgemm.configs import Configuration
 from mxgemm.kernels import mma_sync, scalar
-from mxgemm.kernels.instance import KernelInstance
+from mxgemm.kernels.hopper import selection as hopper
+from mxgemm.kernels.instance import MAX_BATCH_AXES, KernelInstance
+from mxgemm.kernels.operands import layout_of
 from mxgemm.kernels.product import ProductClass
+from mxgemm.problem import GemmProblem, Matrix
 
 __all__ = ["KERNELS", "Family"]
 
@@ -29,14 +34,29 @@ class Family:
         Whether the family computes a configuration on an architecture with an accumulator.
     instances : callable
         Its instances for a class of products, largest tile first.
-    needs_unit_stride : bool
-        Whether operands without a unit stride in either axis must be packed first.
+    cost : callable
+        What a problem costs with an instance on so many multiprocessors; the cheapest runs.
+    packs : callable
+        Whether A (``True``) or B of a problem in canonical form is copied first.
+    takes : callable
+        Whether the family computes a problem in canonical form in a configuration that it admits.
+    takes_inner_strides : bool
+        Whether operands need no unit stride in either axis.
+    batch_axes : int
+        Batch axes that one launch steps through.
+    is_timed : bool
+        Whether ``cost`` is a prediction in microseconds, which a Plan tells.
     """
 
     name: str
     admits: Callable[[Configuration, str, str], bool]
     instances: Callable[[ProductClass], Iterator[KernelInstance]]
-    needs_unit_stride: bool
+    cost: Callable[[KernelInstance, GemmProblem, int], float]
+    packs: Callable[[Matrix, bool, GemmProblem], bool]
+    takes: Callable[[GemmProblem, Configuration], bool] = lambda _problem, _configuration: True
+    takes_inner_strides: bool = False
+    batch_axes: int = MAX_BATCH_AXES
+    is_timed: bool = False
 
 
 def _mma_sync_admits(configuration: Configuration, arch: str, accumulator: str) -> bool:
@@ -48,11 +68,38 @@ def _mma_sync_admits(configuration: Configuration, arch: str, accumulator: str) 
 
 
 def _scalar_admits(configuration: Configuration, _arch: str, _accumulator: str) -> bool:
-    # Integer sums are exact, so the scalar order gives the units' bits.
-    return configuration.is_scalar or configuration.is_integer
+    # Integer sums are exact, so the scalar order gives the units' bits; and see _scalar_takes.
+    return configuration.is_scalar or configuration.is_integer or configuration.unit == "f8"
+
+
+def _scalar_takes(problem: GemmProblem, configuration: Configuration) -> bool:
+    # Without a product there is no arithmetic of units to follow.
+    return configuration.is_scalar or configuration.is_integer or not problem.reads_operands
+
+
+def _covered_entries(instance: KernelInstance, p: GemmProblem, multiprocessors: int) -> float:
+    """Entries of D that the waves of blocks cover, padding and idle blocks included.
+
+    Small tiles load more bytes a product, which the factor stands for.
+    """
+    rows, cols = instance.tile_shape
+    tiles = math.ceil(p.m / rows) * math.ceil(p.n / cols) * p.products
+    waves = math.ceil(tiles / (multiprocessors * instance.blocks))
+    return waves * instance.blocks * rows * cols * (1 + 24 / rows + 24 / cols)
+
+
+def _without_unit_stride(x: Matrix, is_a: bool, _problem: GemmProblem) -> bool:
+    return layout_of(x, is_a) is None
 
 
 KERNELS: tuple[Family, ...] = (
-    Family("mma.sync", _mma_sync_admits, mma_sync.instances, needs_unit_stride=True),
-    Family("scalar", _scalar_admits, scalar.instances, needs_unit_stride=False),
-)
+    Family(
+        "wgmma", hopper.admits, hopper.instances, hopper.cost, hopper.packs, hopper.takes,
+        batch_axes=1, is_timed=True,
+    ),
+    Family("mma.sync", _mma_sync_admits, mma_sync.instances, _covered_entries, _without_unit_stride),
+    Family(
+        "scalar", _scalar_admits, scalar.instances, _covered_entries, lambda _x, _is_a, _problem: False,
+        _scalar_takes, takes_inner_strides=True,
+    ),
+)  # fmt: skip

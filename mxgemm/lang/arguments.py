@@ -9,7 +9,7 @@ import numpy as np
 
 from mxgemm import array as arrays
 from mxgemm.errors import DTypeError, ShapeError, UnsupportedError
-from mxgemm.lang.device_array import DeviceArray, layout_of, row_major, type_number
+from mxgemm.lang.device_array import DeviceArray, layout_of, row_major
 from mxgemm.lang.types import ArrayType, Scalar, Type, boolean, float64, int64, scalar_of_dtype, uint64
 
 if TYPE_CHECKING:
@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
     from mxgemm.lang.backend import Backend
 
-__all__ = ["SCALAR_NUMBERS", "Prepared", "as_device", "prepare", "scalar_type", "scalar_word"]
+__all__ = ["SCALAR_CLASSES", "Prepared", "as_device", "prepare", "scalar_type", "scalar_word"]
 
-#: Scalar classes whose type needs no look at the value.
-SCALAR_NUMBERS: Final[dict[type, int]] = {
-    bool: type_number(boolean),
-    float: type_number(float64),
-}
+#: Classes whose values all have one type and travel as they are; integers are checked for their range.
+SCALAR_CLASSES: Final = frozenset(
+    {
+        bool, int, float, np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16,
+        np.uint32, np.uint64, np.float32, np.float64,
+    }
+)  # fmt: skip
 
 
 def scalar_type(value: Any) -> Scalar | None:

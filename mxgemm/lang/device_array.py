@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from mxgemm.lang.backend import Backend, Memory
     from mxgemm.lang.streams import Stream
 
-__all__ = ["DeviceArray", "layout_of", "set_observation_hook", "type_number"]
+__all__ = ["DeviceArray", "layout_of", "row_major", "set_observation_hook"]
 
-_type_numbers: dict[Any, int] = {}
+_type_numbers: dict[tuple[Backend, ArrayType], int] = {}
 
 
-def type_number(t: Any) -> int:
-    """A small number for an argument type, quick to hash: equal types have equal numbers."""
-    return _type_numbers.setdefault(t, len(_type_numbers))
+def type_number(backend: Backend, t: ArrayType) -> int:
+    """A small number for an array type on a backend, quick to hash; equal ones have equal numbers."""
+    return _type_numbers.setdefault((backend, t), len(_type_numbers))
 
 
 def layout_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> str:
@@ -89,7 +89,7 @@ class DeviceArray:
         layout = layout_of(shape, strides, dtype.itemsize)
         self.array_type = ArrayType(element, len(shape), layout)
         # What a launch needs, worked out once: the type's number, and pointer, extents and strides.
-        self.type_number = type_number(self.array_type)
+        self.type_number = type_number(backend, self.array_type)
         itemsize = dtype.itemsize
         self.words = (self, memory.pointer + offset, *shape, *(s // itemsize for s in strides))
 

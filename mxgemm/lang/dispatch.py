@@ -17,7 +17,7 @@ from mxgemm.lang.runtime import current
 from mxgemm.lang.signatures import Signature
 from mxgemm.lang.source import KernelSource
 from mxgemm.lang.streams import handle_of
-from mxgemm.lang.types import Scalar, Type
+from mxgemm.lang.types import Scalar, Type, int64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CudaFunction", "Launch"]
 
-_WORD: Final = {"value": 0, "array": 0, "pointer": 1}
+#: Where an argument is found: −1 is the value itself, else an index into ``DeviceArray.words``.
+_WORD: Final = {"value": -1, "array": 0, "pointer": 1}
 #: Threads a block that ``forall`` uses: whole warps, and a divisor of every multiprocessor's threads.
 _FORALL_THREADS: Final = 256
 
@@ -37,7 +38,8 @@ class _Ready:
 
     launch: Callable[..., None]
     gather: tuple[tuple[int, int], ...]
-    scalars: tuple[tuple[int, Scalar], ...]
+    integers: tuple[int, ...]
+    converts: bool
     written: frozenset[int]
     declared: tuple[Type, ...]
 
@@ -220,7 +222,9 @@ class CudaFunction:
 class Launch:
     """A kernel with its launch configuration; calling it launches at once."""
 
-    __slots__ = ("_ready", "_stream_cache", "block", "function", "grid", "shared_bytes", "stream")
+    __slots__ = (
+        "_backend", "_handle", "_quick", "_ready", "block", "function", "grid", "shared_bytes", "stream",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -232,60 +236,52 @@ class Launch:
     ) -> None:
         self.function, self.grid, self.block = function, grid, block
         self.stream, self.shared_bytes = stream, shared_bytes
-        self._ready: dict[Any, _Ready] = {}
-        self._stream_cache: tuple[Backend, int] | None = None
-
-    def _handle(self, backend: Backend) -> int:
-        cached = self._stream_cache
-        if cached is None or cached[0] is not backend:
-            cached = (backend, handle_of(backend, self.stream))
-            self._stream_cache = cached
-        return cached[1]
+        self._backend: Backend | None = None
+        self._handle = 0
+        self._quick: dict[Any, _Ready] = {}
+        self._ready: dict[tuple[Type, ...], _Ready] = {}
 
     def __call__(self, *arguments: Any) -> None:
         """Launch; device arrays are used in place, host arrays are copied in, and back when written."""
         backend = current()
-        key: list[Any] = [backend]
-        words: list[Any] = []
-        numbers = args.SCALAR_NUMBERS
-        for argument in arguments:
-            kind = type(argument)
-            if kind is DeviceArray and argument.backend is backend:
-                key.append(argument.type_number)
-                words.append(argument.words)
-            elif kind is int and -9223372036854775808 <= argument < 9223372036854775808:
-                key.append(int)
-                words.append((argument,))
-            elif kind in numbers:
-                key.append(kind)
-                words.append((argument,))
-            else:
-                self._general(backend, arguments)
+        if backend is not self._backend:
+            self._enter(backend)
+        # Type numbers tell array types and backends apart, classes tell scalars apart.
+        key = tuple([a.type_number if a.__class__ is DeviceArray else a.__class__ for a in arguments])
+        ready = self._quick.get(key)
+        if ready is None:
+            self._general(backend, arguments, key)
+            return
+        for position in ready.integers:
+            if not -9223372036854775808 <= arguments[position] < 9223372036854775808:
+                self._general(backend, arguments, None)
                 return
-        ready = self._ready.get(tuple(key))
-        if ready is None:
-            prepared = args.prepare(backend, arguments, self._handle(backend))
-            ready = self._prepare(backend, tuple(prepared.types))
-            self._ready[tuple(key)] = ready
-        if ready.scalars:
-            for position, scalar in ready.scalars:
-                words[position] = (args.scalar_word(words[position][0], scalar),)
-        ready.launch(self._handle(backend), *[words[p][i] for p, i in ready.gather])
+        ready.launch(
+            self._handle, *[arguments[p] if i < 0 else arguments[p].words[i] for p, i in ready.gather]
+        )
 
-    def _general(self, backend: Backend, arguments: tuple[Any, ...]) -> None:
-        """Launch with host arrays, NumPy scalars or foreign device arrays among the arguments."""
-        stream = self._handle(backend)
+    def _enter(self, backend: Backend) -> None:
+        """Forget what was prepared for another backend."""
+        self._backend, self._handle = backend, handle_of(backend, self.stream)
+        self._quick, self._ready = {}, {}
+
+    def _general(self, backend: Backend, arguments: tuple[Any, ...], key: Any) -> None:
+        """Launch with any arguments; when they are plain, the next launch like this is quick."""
+        stream = self._handle
         prepared = args.prepare(backend, arguments, stream)
-        key = (backend, *prepared.types)
-        ready = self._ready.get(key)
+        types = tuple(prepared.types)
+        ready = self._ready.get(types)
         if ready is None:
-            ready = self._ready[key] = self._prepare(backend, tuple(prepared.types))
+            ready = self._ready[types] = self._prepare(backend, types)
+        plain = all(type(a) is DeviceArray or type(a) in args.SCALAR_CLASSES for a in arguments)
+        if plain and key is not None and not ready.converts:
+            self._quick[key] = ready
         args.check_overlap(prepared, ready.written)
         words = list(prepared.words)
         for position, declared in enumerate(ready.declared):
             if isinstance(declared, Scalar):
                 words[position] = (args.scalar_word(words[position][0], declared),)
-        ready.launch(stream, *[words[p][i] for p, i in ready.gather])
+        ready.launch(stream, *[words[p][max(i, 0)] for p, i in ready.gather])
         for position, host, copy in prepared.copies:
             if position in ready.written:
                 copy.copy_to_host(host)
@@ -297,15 +293,15 @@ class Launch:
         launch = backend.launcher(program, self.grid, self.block, self.shared_bytes)
         ndims = [getattr(t, "ndim", 0) for t in declared]
         gather = tuple((a.position, _word(a.what, a.axis, ndims[a.position])) for a in program.arguments)
-        # Python's own numbers travel 8 bytes wide; anything else is converted to the parameter's type.
-        scalars = tuple(
-            (i, d)
-            for i, (t, d) in enumerate(zip(types, declared, strict=True))
-            if isinstance(d, Scalar) and d != t
-        )
+        scalars = [
+            (i, t, d) for i, (t, d) in enumerate(zip(types, declared, strict=True)) if isinstance(d, Scalar)
+        ]
+        integers = tuple(i for i, t, _ in scalars if t == int64)
+        # Python's numbers travel 8 bytes wide and NumPy's as they are; other types are converted each time.
+        converts = any(t != d or (d.is_float and d.bits == 16) for _, t, d in scalars)
         names = [name for name, _ in program.kernel.parameters]
         written = frozenset(names.index(name) for name in program.kernel.written)
-        return _Ready(launch, gather, scalars, written, declared)
+        return _Ready(launch, gather, integers, converts, written, declared)
 
 
 def _word(what: str, axis: int, ndim: int) -> int:

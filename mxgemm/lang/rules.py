@@ -147,7 +147,7 @@ def verify(kernel: ir.Kernel, after: str) -> None:
         for item in everything:
             for rule in RULES:
                 if isinstance(item, rule.kind) and not rule.holds(item, scope):
-                    raise BrokenRuleError(f"after {after}: {rule.name}: {item!r} at {item.place}")
+                    raise BrokenRuleError(f"after {after}: {rule.name}: {item!r}")
 
 
 def _literal_fits(node: ir.Const) -> bool:

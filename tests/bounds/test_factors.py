@@ -99,3 +99,12 @@ def test_factors_are_rounded_up() -> None:
     assert Fraction(upward(third)) >= third
     assert Fraction(math.nextafter(upward(third), 0)) < third
     assert upward(Fraction(1, 2**1075)) == 2.0**-1074
+
+
+def test_a_split_weighs_each_product_by_what_ran_before_it() -> None:
+    found = factors(configuration("float32", "float32", "bf16x3"), "sm_90", 16).accumulation
+    v = Fraction(1, 2**8)
+    first, second = 1 + v, v / (1 - v)
+    cross = first * second
+    # One group a product: 9.5 units each, half a unit less where the accumulator starts from zero.
+    assert found == (9 * cross + Fraction(19, 2) * 2 * cross + Fraction(19, 2) * (2 * cross + first**2)) * U

@@ -103,7 +103,7 @@ def test_copies_into_given_arrays_check_shape_and_type() -> None:
 def test_every_way_out_passes_the_hook(backend: Any) -> None:
     seen: list[str] = []
     there = cuda.to_device(np.arange(3.0))
-    set_observation_hook(lambda array, way: seen.append(way))
+    set_observation_hook(lambda _array, way: seen.append(way))
     try:
         there.copy_to_host()
         there.get()

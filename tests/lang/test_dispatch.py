@@ -88,7 +88,8 @@ def test_overlapping_host_arrays_are_refused_only_when_one_is_written() -> None:
     cuda.jit(function(text))[1, 32](y[:-1], y[1:], np.zeros(1))
 
 
-def test_a_host_array_with_gaps_comes_back_in_place(fake: FakeBackend) -> None:
+@pytest.mark.usefixtures("fake")
+def test_a_host_array_with_gaps_comes_back_in_place() -> None:
     whole = np.arange(12.0)
     cuda.jit(function(AXPY))[1, 32](1.0, np.zeros(4), whole[::3])
     assert whole.tolist() == list(range(12))

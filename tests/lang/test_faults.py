@@ -112,14 +112,15 @@ def test_several_threads_may_write_one_value_and_not_two() -> None:
 
 
 def test_threads_of_a_warp_may_exchange_across_syncwarp_and_of_two_warps_not() -> None:
-    body = "s = cuda.shared.array(64, cuda.float32)\nt = cuda.threadIdx.x\ns[t] = t\ncuda.syncwarp()\na[t] = s[{}]"
+    body = REVERSE.replace("cuda.syncthreads()", "cuda.syncwarp()").replace("63 - t", "{}")
     run(body.format("t ^ 1"), floats())
     fault(cuda.RaceError, body.format("t ^ 1").replace("cuda.syncwarp()", "t = t"), floats())
     fault(cuda.RaceError, body.format("(t + 32) % 64"), floats())
 
 
 def test_atomics_do_not_race_with_each_other_and_do_with_plain_access() -> None:
-    body = "s = cuda.shared.array(1, cuda.int32)\ns[0] = 0\ncuda.syncthreads()\ncuda.atomic.add(s, 0, 1)\n{}a[0] = s[0]"
+    start = "s = cuda.shared.array(1, cuda.int32)\ns[0] = 0\ncuda.syncthreads()\n"
+    body = start + "cuda.atomic.add(s, 0, 1)\n{}a[0] = s[0]"
     array = floats()
     run(body.format("cuda.syncthreads()\n"), array)
     assert array[0] == 64
@@ -140,7 +141,8 @@ def test_a_zero_step_is_found() -> None:
 
 
 def test_faults_in_a_device_function_name_its_line() -> None:
-    text = "@cuda.jit(device=True)\ndef f(x, i):\n    return x[i + 1]\ndef kernel(a):\n    a[0] = f(a, cuda.grid(1))\n"
+    called = "@cuda.jit(device=True)\ndef f(x, i):\n    return x[i + 1]\n"
+    text = called + "def kernel(a):\n    a[0] = f(a, cuda.grid(1))\n"
     with pytest.raises(cuda.OutOfBoundsError) as caught:
         interpret(cuda.jit(function(text)), 2, 64, floats())
     assert caught.value.lineno == 3

@@ -200,18 +200,19 @@ def test_recursion_is_refused() -> None:
 
 def test_a_lambda_is_no_kernel() -> None:
     with pytest.raises((KernelSyntaxError, SyntaxError)):
-        build(KernelSource(lambda x: None), (FLOATS,))
+        build(KernelSource(lambda _x: None), (FLOATS,))
 
 
 def test_source_that_cannot_be_read_says_where_kernels_come_from() -> None:
     namespace: dict[str, Any] = {}
-    exec("def kernel(x):\n    x[0] = 1\n", namespace)
+    exec("def kernel(x):\n    x[0] = 1\n", namespace)  # noqa: S102  # source without a file is the case
     with pytest.raises(KernelSyntaxError, match=r"cannot be read.*notebook"):
         build(KernelSource(namespace["kernel"]), (FLOATS,))
 
 
 def test_branches_on_outer_constants_are_decided_at_compile_time() -> None:
-    text = "FLAG = None\ndef kernel(x):\n    if FLAG is None:\n        x[0] = 1\n    else:\n        x[0] = 'never'\n"
+    branch = "    if FLAG is None:\n        x[0] = 1\n    else:\n        x[0] = 'never'\n"
+    text = f"FLAG = None\ndef kernel(x):\n{branch}"
     build(KernelSource(function(text)), (FLOATS,))
 
 

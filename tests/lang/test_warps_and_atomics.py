@@ -15,6 +15,7 @@ FULL = "0xFFFFFFFF"
 T = np.arange(64)
 LANE = T % 32
 VALUES = (T * 37) % 11
+BALLOT = np.packbits(VALUES > 5, bitorder="little").view(np.uint32)
 
 #: What each expression of ``v`` (VALUES) and ``t`` (the thread) gives, as NumPy says it.
 EXPRESSIONS: dict[str, Any] = {
@@ -22,7 +23,7 @@ EXPRESSIONS: dict[str, Any] = {
     f"cuda.shfl_up_sync({FULL}, v, 3)": np.where(LANE < 3, VALUES, np.roll(VALUES, 3)),
     f"cuda.shfl_down_sync({FULL}, v, 3)": np.where(LANE > 28, VALUES, np.roll(VALUES, -3)),
     f"cuda.shfl_xor_sync({FULL}, v, 6)": VALUES[T ^ 6],
-    f"cuda.ballot_sync({FULL}, v > 5)": np.repeat(np.packbits(VALUES > 5, bitorder="little").view(np.uint32), 32),
+    f"cuda.ballot_sync({FULL}, v > 5)": np.repeat(BALLOT, 32),
     f"cuda.any_sync({FULL}, t == 40)": T >= 32,
     f"cuda.all_sync({FULL}, t < 32)": T < 32,
     f"cuda.eq_sync({FULL}, t < 40)": T < 32,

@@ -199,7 +199,7 @@ def mandel(x, y, max_iters):
 
 
 @cuda.jit
-def mandelbrot(min_x, max_x, min_y, max_y, image, iters):
+def mandelbrot(min_x, max_x, min_y, max_y, image, iters):  # noqa: PLR0917  # Numba's example
     """Mandelbrot's set (Numba's examples, with a grid stride)."""
     height = image.shape[0]
     width = image.shape[1]

@@ -1,211 +1,196 @@
-"""HopperInstance: everything that decides the code of one kernel of the family, and its source."""
+"""HopperInstance: one kernel of the family as a value."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
+from dataclasses import dataclass, field
 
-from mxgemm.epilogue import EpilogueSpec
+from mxgemm.kernels.hopper.maps import matrix_map, panel_map, store_maps
+from mxgemm.kernels.hopper.tiles import ROW_BYTES, HopperTile
 from mxgemm.kernels.hopper.wgmma import Wgmma
+from mxgemm.kernels.instance import KernelInstance
+from mxgemm.kernels.names import CXX, SIZES
+from mxgemm.kernels.tensor_map import TensorMap
+from mxgemm.problem import GemmProblem
 
 __all__ = ["HopperInstance"]
 
-_FOLDER = Path(__file__).parent
 _SHARED = ("types", "convert", "arguments", "activations", "epilogue")  # of every family
 _OWN = ("barriers", "tensor_map", "descriptor", "ring", "scheduler", "roles", "stage", "producer",
         "register_producer", "converter", "consumer", "chains", "store", "gemm")  # fmt: skip
-
-# Element type -> C++ type and the unit's operand format.
-_CPP = {
-    "float16": "f16", "bfloat16": "bf16", "float32": "float", "int8": "i8", "uint8": "u8",
-    "int32": "i32", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
-}  # fmt: skip
-_UNIT = {
+_FORMATS = {
     "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "int8": "s8", "uint8": "u8",
     "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
 }  # fmt: skip
-_ACTIVATION = {
-    "identity": "Identity", "relu": "Relu", "clamp": "Clamp", "gelu": "Gelu", "gelu-tanh": "GeluTanh",
-    "silu": "Silu",
-}  # fmt: skip
-# (producers, consumers, unaligned, converted) -> registers a thread of each; together at most 65536 a block.
-_REGISTERS = {
-    (1, 2, False, False): (40, 232),
-    (1, 2, False, True): (72, 216),
-    (1, 2, True, False): (128, 192),
-    (2, 2, True, False): (112, 144),
-}
-_NO_EPILOGUE = EpilogueSpec()
-_ROW_BYTES = 128
-_ITEMSIZE = {"float16": 2, "bfloat16": 2, "float32": 4, "int32": 4}
+_BLOCK_REGISTERS = 64 * 1024
 
 
-@cache
-def _text(folder: Path, name: str) -> str:
-    return (folder / f"{name}.cuh").read_text(encoding="utf-8")
-
-
-@dataclass(frozen=True, slots=True)
-class HopperInstance:
-    """One kernel.
+@dataclass(frozen=True)
+class HopperInstance(KernelInstance):
+    """One kernel of the family.
 
     Attributes
     ----------
-    a, b, d : str
-        Element types.
-    c, bias, scale_rows, scale_cols : str or None
-        Element types of what the epilogue reads; None where it takes no part.
-    a_k_major, b_k_major : bool
-        Whether k is the contiguous axis in memory.
-    rows, columns : int
-        The block's tile of D: 64 rows a consumer warpgroup.
-    stages : int
-        Ring stages, each 128 bytes deep along k.
-    cluster : int
-        Blocks that share columns of B.
-    group : int
-        Rows of tiles that go together.
+    tile : HopperTile
     chain : int
-        Stages of one chain; 0 when all of k is one chain or the sum is exact.
-    buffers : int
-        Shared-memory buffers of 64 rows x 128 bytes for the stores of each consumer.
-    bulk_store : bool
-        Whether D's pointer and rows are 16-byte aligned.
+        Stages of one chain; 0 when all of K is one chain or the sum is exact.
+    bulk_load : bool
+        Whether the copy engine reads A and B; else warpgroups move them through registers.
+    converted : bool
+        Whether stages are rounded to tf32 in place.
+    reads_c, c_pairs : bool
+        Whether beta != 0, and whether C is read two neighbouring entries at a time.
+    multiprocessors : int
+        Of the device; blocks are persistent, so it decides the grid and nothing of the code.
     """
 
-    a: str
-    b: str
-    d: str
-    a_k_major: bool = True
-    b_k_major: bool = True
-    rows: int = 128
-    columns: int = 256
-    stages: int = 4
-    cluster: int = 1
-    group: int = 8
-    chain: int = 0
-    buffers: int = 2
-    bulk_store: bool = True
-    batched: bool = False
-    unaligned: bool = False
-    producers: int = 1
-    c_pairs: bool = False
-    converted: bool = False
-    c: str | None = None
-    bias: str | None = None
-    scale_rows: str | None = None
-    scale_cols: str | None = None
-    epilogue: EpilogueSpec = _NO_EPILOGUE
-
-    lowering = "wgmma"
+    tile: HopperTile
+    chain: int
+    bulk_load: bool
+    converted: bool
+    reads_c: bool
+    c_pairs: bool
+    multiprocessors: int = field(default=132, repr=False, compare=False)
 
     @property
-    def consumers(self) -> int:
-        """Consumer warpgroups."""
-        return self.rows // 64
+    def lowering(self) -> str:
+        """The kernel family."""
+        return "wgmma"
+
+    @property
+    def variant(self) -> str:
+        """Instruction, tile, and how operands come in."""
+        chain = f", chains of {self.chain * self.depth}" if self.chain else ""
+        copies = "" if self.bulk_load else ", copies through registers"
+        return f"{self.unit.name} {self.tile}{copies}{chain}"
 
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return 128 * (self.producers + self.consumers)
+        return 128 * (self.tile.producers + self.tile.consumers)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks that one multiprocessor is meant to hold."""
+        return 1
+
+    @property
+    def tile_shape(self) -> tuple[int, int]:
+        """Rows and columns of D that a block computes at a time."""
+        return self.tile.rows, self.tile.columns
 
     @property
     def depth(self) -> int:
-        """Products along k of one stage."""
-        return _ROW_BYTES // _ITEMSIZE.get(self.a, 1)
+        """Products along K of one stage."""
+        return ROW_BYTES // SIZES[self.a.dtype]
+
+    @property
+    def a_k_major(self) -> bool:
+        """Whether A's contiguous axis is K."""
+        return self.a.layout == "k_major"
+
+    @property
+    def b_k_major(self) -> bool:
+        """Whether B's contiguous axis is K."""
+        return self.b.layout == "k_major"
+
+    @property
+    def bulk_store(self) -> bool:
+        """Whether the copy engine writes D, whose rows are then 16-byte aligned."""
+        return self.epilogue.vector > 1
 
     @property
     def shared_bytes(self) -> int:
-        """Dynamic shared memory a block, with room to align it."""
-        columns = self.columns if self.b_k_major else -(-self.columns // 64) * 64
-        stage = (self.rows + columns) * _ROW_BYTES
-        return 1024 + self.stages * (stage + 24) + self.consumers * self.buffers * 64 * _ROW_BYTES
-
-    @property
-    def is_integer(self) -> bool:
-        """Whether the sums are 32-bit integers."""
-        return self.a in ("int8", "uint8")
+        """The ring of stages, the stores' buffers and the barriers, with room to align them."""
+        stage = self.tile.stage_bytes(self.b_k_major)
+        barriers = 24 * self.tile.stages
+        return 1024 + self.tile.stages * stage + self.tile.store_bytes + barriers
 
     @property
     def unit(self) -> Wgmma:
-        """The instruction; short chains take half of the columns at a time."""
-        columns = self.columns // 2 if self.chain == 1 else self.columns
-        return Wgmma(_UNIT[self.a], _UNIT[self.b], columns, self.a_k_major, self.b_k_major)
+        """The instruction; chains of one stage take half of the columns at a time."""
+        columns = self.tile.columns // 2 if self.chain == 1 else self.tile.columns
+        formats = (_FORMATS[self.a.dtype], _FORMATS[self.b.dtype])
+        return Wgmma(*formats, columns, self.a_k_major, self.b_k_major)
 
     @property
-    def variant(self) -> str:
-        """What tells it from its siblings."""
-        chains = {0: "one chain", 1: "short chains"}.get(self.chain, f"chains of {self.chain * self.depth}")
-        cluster = f", cluster of {self.cluster}" if self.cluster > 1 else ""
-        return f"{self.rows}x{self.columns}, {self.stages} stages{cluster}, {chains}"
+    def parts(self) -> tuple[str, ...]:
+        """Building blocks, in order."""
+        return (*_SHARED, *(f"hopper/{name}" for name in _OWN))
 
     @property
-    def entry(self) -> str:
-        """Name of the kernel."""
-        layout = ("t" if self.a_k_major else "n") + ("n" if self.b_k_major else "t")
-        return f"hopper_{_UNIT[self.a]}_{_UNIT[self.b]}_{layout}_{self.rows}x{self.columns}"
+    def _registers(self) -> tuple[int, int]:
+        """Registers a thread of producers and consumers; together no more than the block was given."""
+        t = self.tile
+        if t.consumers == 1:
+            return 0, 0  # 255 for everybody
+        if not self.bulk_load:
+            return (112, 144) if t.producers == 2 else (120, 192)
+        return (72, 216) if self.converted else (40, 232)
 
-    def _epilogue(self) -> str:
-        arrays = (self.c or self.d, self.bias, self.scale_rows, self.scale_cols, self.d)
-        types = ", ".join(_CPP[x] if x else "Absent" for x in arrays)
-        return f"Epilogue<{_ACTIVATION[self.epilogue.activation]}, {types}>"
-
-    def _instance(self) -> str:
-        sums = "i32" if self.is_integer else "float"
+    def constants(self) -> tuple[str, ...]:
+        """Members of the struct that the template is instantiated with."""
+        t = self.tile
         chains = {0: "OneChain", 1: "ShortChains"}.get(self.chain, "LongChains")
-        key = (self.producers, self.consumers, self.unaligned, self.converted)
-        producer, consumer = _REGISTERS.get(key, (0, 0))
-        flag = {True: "true", False: "false"}
-        return f"""
-struct Instance {{
-    using A = {_CPP[self.a]};
-    using B = {_CPP[self.b]};
-    using Sum = {sums};
-    using Unit = InstanceUnit;
-    using Epilogue = ::{self._epilogue()};
-    using Chains = {chains}<Instance>;
-    static constexpr bool A_K_MAJOR = {flag[self.a_k_major]}, B_K_MAJOR = {flag[self.b_k_major]};
-    static constexpr int BM = {self.rows}, BN = {self.columns}, STAGES = {self.stages};
-    static constexpr int CLUSTER = {self.cluster}, GROUP = {self.group};
-    static constexpr int CHAIN_STAGES = {self.chain}, BUFFERS = {self.buffers};
-    static constexpr bool BULK_STORE = {flag[self.bulk_store]};
-    static constexpr int A_BATCHED = {int(self.batched)}, B_BATCHED = {int(self.batched)};
-    static constexpr bool BULK_LOAD = {flag[not self.unaligned]}, C_PAIRS = {flag[self.c_pairs]};
-    static constexpr bool CONVERTED = {flag[self.converted]};
-    static constexpr int PRODUCERS = {self.producers};
-    static constexpr int PRODUCER_REGISTERS = {producer}, CONSUMER_REGISTERS = {consumer};
-}};
-"""
+        producer, consumer = self._registers
+        return (
+            f"using A = {CXX[self.a.dtype]};",
+            f"using B = {CXX[self.b.dtype]};",
+            f"using Sum = {CXX[self.accumulator]};",
+            "using Unit = InstanceUnit;",
+            f"using Epilogue = ::{self.epilogue.cxx()};",
+            f"using Chains = {chains}<Instance>;",
+            f"static constexpr bool A_K_MAJOR = {_word(self.a_k_major)}, B_K_MAJOR = {_word(self.b_k_major)};",
+            f"static constexpr int BM = {t.rows}, BN = {t.columns}, STAGES = {t.stages};",
+            f"static constexpr int CLUSTER = {t.cluster}, GROUP = {t.group};",
+            f"static constexpr int CHAIN_STAGES = {self.chain}, BUFFERS = {t.buffers};",
+            f"static constexpr bool BULK_LOAD = {_word(self.bulk_load)}, BULK_STORE = {_word(self.bulk_store)};",
+            f"static constexpr bool C_PAIRS = {_word(self.c_pairs)}, CONVERTED = {_word(self.converted)};",
+            f"static constexpr int PRODUCERS = {t.producers};",
+            f"static constexpr int PRODUCER_REGISTERS = {producer}, CONSUMER_REGISTERS = {consumer};",
+        )
 
-    def _entry(self) -> str:
-        sums = "i32" if self.is_integer else "float"
-        cluster = f"__cluster_dims__({self.cluster}, 1, 1) " if self.cluster > 1 else ""
-        unaligned = ", const void* a, const void* b, i64 a_outer, i64 b_outer, i64 a_batch, i64 b_batch"
-        fields = ("a", "b", "a_outer", "b_outer")
-        fill = " ".join([f"p.{x} = {x};" for x in fields] + [f"p.batch[0].{x} = {x}_batch;" for x in "ab"])
-        if not self.unaligned:
-            unaligned = fill = ""
-        mode = "MODE_PRODUCT | MODE_C" if self.c else "MODE_PRODUCT"
-        return f"""
-extern "C" __global__ void {cluster}__launch_bounds__({self.threads}, 1)
-{self.entry}(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-    const __grid_constant__ TensorMap map_d, void* d, const void* c, const void* bias, i64 m, i64 n, i64 k,
-    i64 products, i64 d_row, i64 d_col, i64 c_row, i64 c_col, i64 bias_row, i64 bias_col, i64 d_batch,
-    i64 c_batch, i64 bias_batch, double alpha, double beta, double low, double high, u32* flags{unaligned}) {{
-    Arguments<{sums}> p;
-    p.d = d; p.c = c; p.bias = bias; p.m = m; p.n = n; p.k = k; p.products = u64(products);
-    p.d_row = d_row; p.d_col = d_col; p.c_row = c_row; p.c_col = c_col;
-    p.bias_row = bias_row; p.bias_col = bias_col;
-    p.batch[0].d = d_batch; p.batch[0].c = c_batch; p.batch[0].bias = bias_batch;
-    p.alpha = {sums}(alpha); p.beta = {sums}(beta); p.low = {sums}(low); p.high = {sums}(high);
-    p.flags = flags; p.mode = {mode}; {fill}
-    hopper_gemm<Instance>(map_a, map_b, map_d, p);
-}}
-"""
+    def tensor_maps(self, p: GemmProblem) -> tuple[TensorMap, ...]:
+        """What leads the parameters: the matrices as the copy engine sees them, for a canonical problem."""
+        maps: list[TensorMap] = []
+        if self.bulk_load:
+            share = self.tile.columns // self.tile.cluster
+            for name, x, k_major, extent in (("a", p.a, self.a_k_major, self.tile.rows),
+                                             ("b", p.b, self.b_k_major, share)):  # fmt: skip
+                # Rows of the map run along the contiguous axis, which is the columns of A and the rows of B.
+                turned = k_major != (name == "a")
+                made = matrix_map(name, x, p.products, turned=turned, outer=extent if k_major else self.depth)
+                maps.append(made if k_major else panel_map(made))
+        if self.bulk_store:
+            maps += store_maps(p.d, p.products, self.tile.columns)
+        return tuple(maps)
 
-    def source(self) -> str:
-        """One self-contained source: the building blocks and a tiny instantiation."""
-        blocks = [_text(_FOLDER.parent, name) for name in _SHARED]
-        blocks += [_text(_FOLDER, name) for name in _OWN]
-        return "\n".join([*blocks, self.unit.source("InstanceUnit"), self._instance(), self._entry()])
+    def generated(self) -> str:
+        """The source's own part: the instruction, constants and entry."""
+        names = [n for n, there in (("map_a", self.bulk_load), ("map_b", self.bulk_load), ("map_d", self.bulk_store),
+                                    ("map_tail", self.bulk_store and self._has_tail)) if there]  # fmt: skip
+        maps = [f"const __grid_constant__ TensorMap {name}" for name in names]
+        parameters = ", ".join([*maps, *(f"{kind} {name}" for kind, name in self.parameters)])
+        addresses = (f"address_of({n})" if n in names else "0" for n in ("map_a", "map_b", "map_d", "map_tail"))
+        mode = "MODE_PRODUCT | MODE_C" if self.reads_c else "MODE_PRODUCT"
+        cluster = f"__cluster_dims__({self.tile.cluster}, 1, 1) " if self.tile.cluster > 1 else ""
+        members = "\n".join(f"    {line}" for line in self.constants())
+        return (
+            f"// {self}\n{self.unit.source('InstanceUnit')}\nstruct Instance {{\n{members}\n}};\n\n"
+            f'extern "C" __global__ void {cluster}__launch_bounds__({self.threads}, 1)\n'
+            f"{self.entry}({parameters}) {{\n"
+            f"    Arguments<{CXX[self.accumulator]}> p;\n{self.fills({'mode': mode})}\n"
+            f"    hopper_gemm<Instance>({', '.join(addresses)}, p);\n}}\n"
+        )
+
+    @property
+    def _has_tail(self) -> bool:
+        return self.tile.columns * SIZES[self.epilogue.d] % ROW_BYTES != 0
+
+    def grid(self, problem: GemmProblem) -> tuple[int, int, int]:
+        """One block a multiprocessor, or a tile each when there are fewer."""
+        cluster = self.tile.cluster
+        return (min(self.tile.count(problem), self.multiprocessors // cluster) * cluster, 1, 1)
+
+
+def _word(value: bool) -> str:
+    return str(value).lower()

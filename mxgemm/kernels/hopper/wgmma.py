@@ -42,10 +42,16 @@ class Wgmma:
         return self.columns // 2
 
     @property
+    def name(self) -> str:
+        """Shape and formats, as in ``m64n256k16.f16.f16``."""
+        return f"m64n{self.columns}k{_DEPTH[self.a]}.{self.a}.{self.b}"
+
+    @property
     def instruction(self) -> str:
         """The PTX mnemonic."""
+        shape, formats = self.name.split(".", 1)
         sums = "s32" if self.is_integer else "f32"
-        return f"wgmma.mma_async.sync.aligned.m64n{self.columns}k{_DEPTH[self.a]}.{sums}.{self.a}.{self.b}"
+        return f"wgmma.mma_async.sync.aligned.{shape}.{sums}.{formats}"
 
     def _modifiers(self) -> str:
         if self.is_integer:

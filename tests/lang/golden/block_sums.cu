@@ -14,7 +14,8 @@ static __device__ __forceinline__ unsigned long long mx_count_i64(long long star
     if (step > 0 && start < stop)
         return ((unsigned long long)stop - (unsigned long long)start - 1) / (unsigned long long)step + 1;
     if (step < 0 && start > stop)
-        return ((unsigned long long)start - (unsigned long long)stop - 1) / (0ull - (unsigned long long)step) + 1;
+        return ((unsigned long long)start - (unsigned long long)stop - 1) /
+            (0ull - (unsigned long long)step) + 1;
     return 0;
 }
 

@@ -1,0 +1,45 @@
+"""The tensor maps of a product: which box of which matrix one bulk copy moves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mxgemm.kernels.hopper.tiles import ROW_BYTES
+from mxgemm.kernels.names import SIZES
+from mxgemm.kernels.tensor_map import TensorMap
+from mxgemm.problem import Matrix
+
+__all__ = ["matrix_map", "panel_map", "store_maps"]
+
+_LEAST_STRIDE = 16  # bytes: what the driver takes for an axis of one entry
+_STORE_ROWS = 64
+
+
+def matrix_map(name: str, x: Matrix, products: int, *, turned: bool, outer: int) -> TensorMap:
+    """The map of ``x``, whose contiguous axis is its columns, or, ``turned``, its rows.
+
+    A box is one row of 128 bytes wide and ``outer`` rows high.
+    """
+    size = SIZES[x.dtype]
+    inner_extent, outer_extent = (x.rows, x.cols) if turned else (x.cols, x.rows)
+    outer_stride = x.col_stride if turned else x.row_stride
+    step = x.batch_strides[0] if x.batch_strides else 0
+    strides = (
+        max(outer_stride * size, _LEAST_STRIDE) if outer_extent > 1 else _LEAST_STRIDE,
+        max(step * size, _LEAST_STRIDE),
+    )
+    extents = (inner_extent, outer_extent, products if step else 1)
+    return TensorMap(name, size, extents, strides, (ROW_BYTES // size, outer, 1))
+
+
+def panel_map(made: TensorMap) -> TensorMap:
+    """The map with boxes of one panel: rows run along M or N, 64 wide."""
+    return replace(made, box=(64, made.box[1], 1))
+
+
+def store_maps(d: Matrix, products: int, columns: int) -> tuple[TensorMap, ...]:
+    """The map of D for boxes of 64 rows of 128 bytes, and one for what is left of a tile's columns."""
+    whole = matrix_map("d", d, products, turned=False, outer=_STORE_ROWS)
+    left = columns % whole.box[0]
+    tail = replace(whole, box=(left, _STORE_ROWS, 1), swizzled=False)
+    return (whole, tail) if left else (whole,)

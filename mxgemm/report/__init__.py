@@ -1,0 +1,29 @@
+"""Evidence: what was measured of which kernel, on what, and whether it still describes the kernel of today."""
+
+from mxgemm.report.cases import Case, Layout, Product
+from mxgemm.report.compilation import Compiled, compile_all
+from mxgemm.report.environment import Environment, read_environment
+from mxgemm.report.evidence import CorrectnessRecord, KernelCount, Measurement, PerformanceRecord, Status
+from mxgemm.report.kernels import ListedKernel, covering_cases, listed, source_sha256
+from mxgemm.report.listing import Row, rows
+
+__all__ = [
+    "Case",
+    "Compiled",
+    "CorrectnessRecord",
+    "Environment",
+    "KernelCount",
+    "Layout",
+    "ListedKernel",
+    "Measurement",
+    "PerformanceRecord",
+    "Product",
+    "Row",
+    "Status",
+    "compile_all",
+    "covering_cases",
+    "listed",
+    "read_environment",
+    "rows",
+    "source_sha256",
+]

@@ -1,0 +1,165 @@
+"""Which kernels there are: those that selection returns for a canonical covering set of cases.
+
+The set is defined here and nowhere else.  It has every configuration with a kernel, in every mix of its
+element types, and for each of them: both layouts of both operands, aligned and not, on a ladder of shapes
+that brings out every tile; and on one small shape every other property that a kernel's code depends on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from mxgemm.configs import CONFIGURATIONS, Configuration
+from mxgemm.kernels import KernelInstance, PackInstance
+from mxgemm.kernels.names import SIZES
+from mxgemm.problem import default_out_dtype, out_dtypes
+from mxgemm.report.cases import Case, Layout, Product
+
+__all__ = ["EPILOGUES", "ListedKernel", "covering_cases", "listed", "products_of", "source_sha256"]
+
+LADDER = (
+    (64, 72), (256, 256), (512, 512), (1024, 1024), (1280, 1280), (2048, 2048), (2112, 7168), (30720, 128),
+    (128, 30720),
+)  # fmt: skip
+"""Rows and columns of D, from one small tile to several waves of each tile of an H200."""
+
+SMALL = LADDER[0]
+
+# Products along K: six stages or more of every tile, and rows of whole 16-byte pieces.
+_DEPTH = {1: 400, 2: 200, 4: 100, 8: 100}
+_SCALAR_DEPTH = 48
+
+EPILOGUES: dict[str, dict[str, object]] = {
+    "relu+bias": {"activation": "relu", "bias": "columns"},
+    "clamp+bias": {"activation": "clamp", "bias": "rows"},
+    "gelu": {"activation": "gelu"},
+    "gelu-tanh": {"activation": "gelu-tanh"},
+    "silu": {"activation": "silu", "bias": "entries"},
+    "scales": {"scale_rows": True, "scale_cols": True, "alpha": 0.75},
+    "scaled rows": {"scale_rows": True, "bias": "columns"},
+}
+"""Epilogues of the covering set, as fields of a Product; integers take the first two."""
+
+_INTEGER_EPILOGUES = ("relu+bias", "clamp+bias")
+
+
+def products_of(arch: str) -> Iterator[Product]:
+    """One small plain product for each configuration with a kernel on ``arch`` and each mix of its types."""
+    for row in CONFIGURATIONS:
+        if arch not in row.kernels:
+            continue
+        # A unit has an instruction for each order of a mix; the scalar kernels are the same but for names.
+        mixes = (
+            itertools.combinations_with_replacement(row.source_types, 2)
+            if row.is_scalar
+            else itertools.product(row.source_types, repeat=2)
+        )
+        for dtype_a, dtype_b in mixes:
+            depth = _SCALAR_DEPTH if row.is_scalar else _DEPTH[SIZES[dtype_a]]
+            yield Product(dtype_a, dtype_b, row.precision, *SMALL, depth)
+
+
+def _layouts(plain: Product) -> Iterator[Layout]:
+    for a, b in itertools.product(("row", "column"), repeat=2):
+        yield Layout(a, b)  # type: ignore[arg-type]  # the words of Order
+        yield Layout(a, b, padding=1, offset=1)  # type: ignore[arg-type]
+    for size in (8, 4):
+        padding = size // SIZES[plain.dtype_a]
+        if padding and not plain.configuration.is_scalar:
+            yield Layout(padding=padding, offset=padding)
+            yield Layout("column", "column", padding=padding, offset=padding)
+
+
+def _results(configuration: Configuration, plain: Product) -> Iterator[str]:
+    """Result types other than the default."""
+    default = default_out_dtype(plain.dtype_a)
+    yield from (
+        name
+        for name in out_dtypes(plain.dtype_a, plain.dtype_b, configuration.accumulator)
+        if name != default
+    )
+
+
+def _epilogues(plain: Product) -> Iterator[Product]:
+    integer = plain.configuration.is_integer
+    scalars = {"alpha": 3, "beta": -2} if integer else {"alpha": 1.25, "beta": -0.75}
+    yield replace(plain, c_dtype=plain.result_dtype, **scalars)
+    if plain.configuration.accumulator != plain.result_dtype:
+        yield replace(plain, c_dtype=plain.configuration.accumulator, **scalars)
+    for name in _INTEGER_EPILOGUES if integer else EPILOGUES:
+        yield replace(plain, **EPILOGUES[name])  # type: ignore[arg-type]  # fields of Product by name
+
+
+def _cases_of(plain: Product) -> Iterator[Case]:
+    row = plain.configuration
+    for (m, n), layout in itertools.product(LADDER, _layouts(plain)):
+        yield Case(replace(plain, m=m, n=n), layout)
+    for product in _epilogues(plain):
+        yield Case(product)
+        yield Case(product, Layout(padding=1, offset=1))
+    for name in _results(row, plain):
+        yield Case(replace(plain, out_dtype=name))
+    for batch in ((3,), (2, 3)):
+        yield Case(replace(plain, batch=batch), Layout(padding=8))
+        yield Case(replace(plain, batch=batch), Layout("steps", "reversed", padding=8))
+    yield Case(plain, Layout("steps", "reversed"))
+    yield Case(plain, Layout(d="column"))
+    yield Case(plain, Layout(d="steps"))
+    if row.chain:
+        for (m, n), layout in itertools.product(LADDER[:5], (Layout(), Layout(padding=1, offset=1))):
+            yield Case(replace(plain, m=m, n=n, k=row.chain + plain.k), layout)
+
+
+def covering_cases(arch: str) -> Iterator[Case]:
+    """The canonical covering set for an architecture of the configuration table, smallest D first."""
+    for plain in products_of(arch):
+        yield from _cases_of(plain)
+
+
+def source_sha256(kernel: KernelInstance | PackInstance) -> str:
+    """SHA-256 of a kernel's whole generated source."""
+    return hashlib.sha256(kernel.source().encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class ListedKernel:
+    """One kernel of the listing.
+
+    Attributes
+    ----------
+    kernel : KernelInstance or PackInstance
+    case : Case
+        The first case of the covering set that runs it.
+    configurations : tuple of str
+        Names of the configurations whose cases run it.
+    """
+
+    kernel: KernelInstance | PackInstance
+    case: Case
+    configurations: tuple[str, ...]
+
+    @property
+    def entry(self) -> str:
+        """Name of the ``extern "C"`` function; it tells instances apart."""
+        return self.kernel.entry
+
+    @property
+    def sha256(self) -> str:
+        """Of the source generated today."""
+        return source_sha256(self.kernel)
+
+
+@lru_cache(maxsize=4)
+def listed(arch: str = "sm_90") -> tuple[ListedKernel, ...]:
+    """Every kernel that the covering set runs on ``arch``, in the order of the set."""
+    first: dict[KernelInstance | PackInstance, Case] = {}
+    names: dict[KernelInstance | PackInstance, dict[str, None]] = {}
+    for case in covering_cases(arch):
+        for kernel in case.lowering(arch).kernels:
+            first.setdefault(kernel, case)
+            names.setdefault(kernel, {})[case.product.configuration.name] = None
+    return tuple(ListedKernel(kernel, case, tuple(names[kernel])) for kernel, case in first.items())
