@@ -68,25 +68,30 @@ def _architecture(name: str) -> str:
 
 
 def _list(options: argparse.Namespace, arch: str) -> int:
-    from mxgemm.report import listing
+    from mxgemm.report import listing, without_kernel
 
     found = [row for row in listing.rows(arch, options.reports) if options.filter in str(row.listed.kernel)]
     outdated = listing.outdated(arch, options.reports)
     kernels = [row.as_json() for row in found]
     changed = [{"case": str(one.case), "kernel": one.kernel} for one in outdated]
+    refused = [str(case) for case in without_kernel(arch)]
     if options.json:
-        print(json.dumps({"arch": arch, "kernels": kernels, "outdated_measurements": changed}, indent=1))
+        extra = {"outdated_measurements": changed, "without_kernel": refused}
+        print(json.dumps({"arch": arch, "kernels": kernels, **extra}, indent=1))
     else:
-        print(_as_text(arch, kernels, changed))
+        print(_as_text(arch, kernels, changed, refused))
     holds = all(row.holds for row in found) and not outdated
     return STALE if options.check and not holds else 0
 
 
-def _as_text(arch: str, kernels: list[dict[str, Any]], changed: list[dict[str, str]]) -> str:
+def _as_text(
+    arch: str, kernels: list[dict[str, Any]], changed: list[dict[str, str]], refused: list[str]
+) -> str:
     head = ("kernel", "source", "correctness", "performance")
     table = [head, *((k["kernel"], k["sha256"][:12], k["correctness"], k["performance"]) for k in kernels)]
     lines = [aligned(table), ""]
     lines += [f"timed with another kernel or source: {one['case']}" for one in changed]
+    lines += [f"no kernel: {case}" for case in refused]
     for kind in ("correctness", "performance"):
         counts = Counter(k[kind] for k in kernels)
         lines.append(f"{kind}: " + ", ".join(f"{n} {word}" for word, n in sorted(counts.items())))

@@ -292,7 +292,7 @@ def _table() -> tuple[Configuration, ...]:
         _scalar(("float16",), "float32"),
         _native(("bfloat16",), "bf16", "float32", ONE_CHAIN, _FROM_AMPERE),
         _scalar(("bfloat16",), "float32"),
-        _native(FLOAT8, "f8", "float32", FLOAT8_CHAIN, frozenset()),
+        _native(FLOAT8, "f8", "float32", FLOAT8_CHAIN, _HOPPER),
         _scalar(FLOAT8, "float32"),
         Configuration(
             ("float64",), "native", "f64", "float64", kernels=_HOPPER, costs=costs("float64", "native")

@@ -180,7 +180,10 @@ def run_device(
     memory = _workspace(lowering, workspace, ordinal, stream)
     for launch in lowering.launches(pointers, workspace=memory.pointer, flags=flags.pointer if flags else 0):
         kernel = kernels[launch.instance.entry]
-        device.launch(kernel, launch.grid, (launch.instance.threads,), stream, launch.arguments)
+        device.launch(
+            kernel, launch.grid, (launch.instance.threads,), stream, launch.arguments,
+            maps=launch.maps, pointers=launch.pointers,
+        )  # fmt: skip
     memory.done(stream)
     if flags:
         flags.done()

@@ -142,7 +142,7 @@ def _prepare(begun: Begun) -> _WarmCall | None:
     constants = launches[0].arguments[len(names) :]
     block = (lowering.instance.threads,)
     return _WarmCall(
-        device.BoundLaunch(kernel, launches[0].grid, block, len(names), constants),
+        device.BoundLaunch(kernel, launches[0].grid, block, len(names), constants, launches[0].maps),
         itemgetter(*places),
         tuple((0, 0) if v is None else tuple(x - v.pointer for x in v.byte_range) for v in views),  # type: ignore[misc]
         call.c is not None and call.c.pointer == call.out.pointer,

@@ -95,7 +95,7 @@ _FLOATS: dict[str, Draw] = {
 
 
 def _cancelling(x: Array, is_a: bool) -> Array:
-    """Neighbours along K equal in B and of opposite signs in A, so that their products cancel, but for a few."""
+    """Neighbours along K equal in B and of opposite signs in A, so that their products cancel."""
     pairs = x.shape[-1 if is_a else -2] // 2
     first, second = (
         (x[..., 0 : 2 * pairs : 2], x[..., 1 : 2 * pairs : 2])
@@ -114,10 +114,13 @@ def _floats(name: str, rng: np.random.Generator, shape: tuple[int, ...], dtype: 
         zero = np.where(rng.random(shape) < 0.5, -0.0, 0.0)
         return np.where(rng.random(shape) < 0.6, zero.astype(kind), _finite(patterns(rng, shape, dtype)))
     if name == "special":
-        chosen, x = rng.random(shape), rng.standard_normal(shape).astype(kind)
-        x = np.where(chosen < 0.1, patterns(rng, shape, dtype), x)
-        x[chosen < 0.02] = np.array(np.inf).astype(kind)
-        x[(chosen >= 0.02) & (chosen < 0.03)] = np.array(np.nan).astype(kind)
+        # About every second entry of D meets one, whatever K is: else long rows give nothing but NaN.
+        rate = min(0.1, 0.3 / max(1, shape[-1 if is_a else -2]))
+        chosen, x = rng.random(shape) / rate, rng.standard_normal(shape).astype(kind)
+        x[chosen < 0.4] = np.array(np.inf).astype(kind)
+        x[chosen < 0.2] = np.array(-np.inf).astype(kind)
+        x[(chosen >= 0.4) & (chosen < 0.6)] = np.array(np.nan).astype(kind)
+        x[(chosen >= 0.6) & (chosen < 1)] = 0
         return x
     if name == "cancel":
         drawn = _between(rng, shape, *(-9, 5) if FORMATS[dtype].largest > 15 else (-4, 3))

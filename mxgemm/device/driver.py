@@ -130,6 +130,12 @@ def function(name: str) -> Any:
     return getattr(_driver(), name)
 
 
+def procedure(name: str, since: int) -> int:
+    """Address of a function of the driver API, for calls on memory of ours; ``since`` as in 12000."""
+    address, _ = call("cuGetProcAddress", name.encode(), since, 0)
+    return int(address)
+
+
 def constant(enumeration: str, name: str) -> Any:
     """A value of one of the driver API's enumerations."""
     return getattr(getattr(_driver(), enumeration), name)

@@ -27,11 +27,11 @@ template <class Op, int EXTENT, int DEPTH, int THREADS> struct AsyncCopy {
     __device__ __forceinline__ void begin(u32 stage, int depth_left, int part, int parts) {
         const int inside = least(share.elements_left(depth_left) * SIZE, BYTES);
         const int valid = inside < 0 ? 0 : inside;
-        each_pass<Slice::PASSES>(share.source, share.pass_bytes, part, parts, [&](int pass, const char* source) {
+        share.each_pass(part, parts, [&](int pass, const char* source) {
             if (share.writes(pass))
-                copy_async<BYTES>(stage + share.target_of(pass), source, share.row_inside(pass, depth_left) ? valid : 0);
+                copy_async<BYTES>(stage + share.target_of(pass), source,
+                                  share.row_inside(pass, depth_left) ? valid : 0);
         });
-        if (part == parts - 1) share.source += share.tile_bytes();
     }
     __device__ __forceinline__ void fetch(int, int, int) {}
     __device__ __forceinline__ void finish(u32, int, int, int) {}

@@ -93,7 +93,8 @@ template <class Op, int EXTENT, int DEPTH, int THREADS> struct RegisterCopy {
     i64 last_safe;        // the last granule from which SPAN bytes are the operand's memory
     int mended_below;     // tiles with less than this left along k may hold unsafe chunks, or end inside
 
-    __device__ __forceinline__ RegisterCopy(const Extents& x, i64 first, int thread) : share(x, first, thread), chunks() {
+    __device__ __forceinline__ RegisterCopy(const Extents& x, i64 first, int thread)
+        : share(x, first, thread), chunks() {
         skip = int(reinterpret_cast<u64>(share.source) % Chunk::GRANULE);
         share.source -= skip;
         const i64 last_row = x.stride > 0 ? (x.outer - 1) * x.stride : 0;
@@ -110,18 +111,19 @@ template <class Op, int EXTENT, int DEPTH, int THREADS> struct RegisterCopy {
     }
     // Starts the loads of a part of the next tile.
     __device__ __forceinline__ void fetch(int depth_left, int part, int parts) {
-        each_pass<Slice::PASSES>(share.source, share.pass_bytes, part, parts, [&](int pass, const char* source) {
+        share.each_pass(part, parts, [&](int pass, const char* source) {
             chunks[pass].fetch(source, share.row_inside(pass, depth_left) && is_safe(source));
         });
-        if (part == parts - 1) share.source += share.tile_bytes();
     }
     // Stores a part of the tile fetched last and, in its place, starts the loads of the tile behind it.
     __device__ __forceinline__ void finish(u32 stage, int depth_left, int part, int parts) {
-        each_pass<Slice::PASSES>(share.source, share.pass_bytes, part, parts, [&](int pass, const char*) {
+#pragma unroll
+        for (int pass = 0; pass < Slice::PASSES; ++pass) {
+            if (!in_part<Slice::PASSES>(pass, part, parts)) continue;
             u32 words[Chunk::WORDS];
             chunks[pass].finish(words, skip);
             if (share.writes(pass)) store_shared(stage + share.target_of(pass), words);
-        });
+        }
         fetch(depth_left - DEPTH, part, parts);
         if (part == parts - 1 && depth_left < mended_below) mend(stage, depth_left);
     }

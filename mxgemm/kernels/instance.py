@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+from mxgemm.device.tensor_map import TensorMap
 from mxgemm.kernels.names import ACTIVATIONS, CXX, scalar_parameter
 from mxgemm.kernels.operands import OperandClass
-from mxgemm.kernels.tensor_map import TensorMap
 from mxgemm.problem import GemmProblem
 
 __all__ = ["MAX_BATCH_AXES", "EpilogueClass", "KernelInstance", "building_block", "grid_of"]

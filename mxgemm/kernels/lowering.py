@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mxgemm.configs import Configuration
+from mxgemm.device.tensor_map import TensorMap
 from mxgemm.errors import UnsupportedError, one_of
 from mxgemm.kernels.arguments import constant_arguments, pointer_names
 from mxgemm.kernels.canonical import Canonical, canonical
@@ -25,7 +26,6 @@ from mxgemm.kernels.operands import (
 from mxgemm.kernels.packing import Packing, PackInstance, packing_of
 from mxgemm.kernels.product import ProductClass
 from mxgemm.kernels.table import KERNELS, Family
-from mxgemm.kernels.tensor_map import TensorMap
 from mxgemm.problem import GemmProblem, Matrix
 from mxgemm.units.run import result_accumulator
 
@@ -48,6 +48,8 @@ class Launch:
     grid : tuple of int
     arguments : tuple of int or float
         8 bytes each, pointers first.
+    pointers : int
+        How many of them are addresses that differ from call to call.
     maps : tuple of (int, TensorMap)
         Tensor maps that lead the parameters, each with the position in ``arguments`` of its address.
     """
@@ -55,6 +57,7 @@ class Launch:
     instance: KernelInstance | PackInstance
     grid: tuple[int, int, int]
     arguments: tuple[int | float, ...]
+    pointers: int = 0
     maps: tuple[tuple[int, TensorMap], ...] = ()
 
 
@@ -154,7 +157,7 @@ class Lowering:
         names = pointer_names(self.instance)
         for offsets in _outer_offsets(self.form.problem, self.instance.batch_axes):
             addresses = tuple(named[name] + offsets.get(name, 0) if named[name] else 0 for name in names)
-            yield Launch(self.instance, self._grid, addresses + self._constants, self._maps)
+            yield Launch(self.instance, self._grid, addresses + self._constants, len(names), self._maps)
 
 
 _INPUTS = ("a", "b", "c", "bias", "scale_rows", "scale_cols")
@@ -334,9 +337,7 @@ def _lower_by(family: Family, form: Canonical, asked: _Asked) -> Lowering | None
     return Lowering(form, best, packings, known, why)
 
 
-def _product_class(
-    family: Family, p: GemmProblem, asked: _Asked, known: Mapping[str, int]
-) -> ProductClass:
+def _product_class(family: Family, p: GemmProblem, asked: _Asked, known: Mapping[str, int]) -> ProductClass:
     rounded = asked.configuration.rounds_to in ("f16", "bf16")
     piece = LARGEST_ALIGNMENT // SIZES[p.d.dtype]
     ascends = (p.m <= 1 or p.d.row_stride > 0) and all(stride >= 0 for stride in p.d.batch_strides)

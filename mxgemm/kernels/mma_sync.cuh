@@ -7,9 +7,9 @@ template <class I> struct MmaSyncShape {
     static constexpr int THREADS = I::WARPS_M * I::WARPS_N * 32;
     static constexpr int BM = I::WARPS_M * I::WARP_M, BN = I::WARPS_N * I::WARP_N;
     static constexpr int TILES_M = I::WARP_M / 16, TILES_N = I::WARP_N / 8, STEPS = I::DEPTH / Math::DEPTH;
-    static constexpr int A_BYTES = SharedLayout<typename A::Shared, A::LAYOUT, BM, I::DEPTH>::BYTES;
-    static constexpr int B_BYTES = SharedLayout<typename B::Shared, B::LAYOUT, BN, I::DEPTH>::BYTES;
-    static constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
+    using LayoutA = SharedLayout<typename A::Shared, A::LAYOUT, BM, I::DEPTH>;
+    using LayoutB = SharedLayout<typename B::Shared, B::LAYOUT, BN, I::DEPTH>;
+    static constexpr int A_BYTES = LayoutA::BYTES, STAGE_BYTES = A_BYTES + LayoutB::BYTES;
     // A chain of fused multiply-adds stays as it is when -0 * +0 is added, not when +0 * +0 is.
     static constexpr bool FUSED_CHAIN = same<typename Math::Register, double>;
     template <bool ASYNC, class Op, int EXTENT> struct Copier {
@@ -20,7 +20,7 @@ template <class I> struct MmaSyncShape {
     };
     template <bool NEGATIVE_ZERO, int = 0> struct Pad { using Type = NoPad; };
     template <int UNUSED> struct Pad<true, UNUSED> {
-        using Type = NegativeZeros<typename A::Shared, A::LAYOUT, BM, I::DEPTH, THREADS>;
+        using Type = NegativeZeros<typename A::Shared, LayoutA, BM, I::DEPTH, THREADS>;
     };
     using CopyA = typename Copier<I::A_ASYNC, A, BM>::Type;
     using CopyB = typename Copier<I::B_ASYNC, B, BN>::Type;
@@ -119,7 +119,8 @@ template <class I> __device__ __forceinline__ void mma_sync(const Arguments<type
         const auto* b = static_cast<const typename B::Source*>(p.b) + offset.b;
         typename P::Copies copies{{extents<A::LAYOUT>(a, p.a_outer, p.m, p.k), tile.row, int(threadIdx.x)},
                                   {extents<B::LAYOUT>(b, p.b_outer, p.n, p.k), tile.col, int(threadIdx.x)}};
-        run_pipeline<I::STAGES, P::STAGE_BYTES, I::DEPTH, P::STEPS, P::STEPS - 1, I::BUFFERS>(copies, work, shared_address(shared), p.k);
+        run_pipeline<I::STAGES, P::STAGE_BYTES, I::DEPTH, P::STEPS, P::STEPS - 1, I::BUFFERS>(
+            copies, work, shared_address(shared), p.k);
         work.end();
         if constexpr (I::ROUNDS) {
             bool suspect;

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from mxgemm.kernels.instance import KernelInstance
+from mxgemm.kernels.limits import SHARED_KIB, has_async_copies
 from mxgemm.kernels.names import CXX, SIZES
-from mxgemm.kernels.operands import LEAST_ASYNC, OperandClass
+from mxgemm.kernels.operands import LARGEST_ALIGNMENT, LEAST_ASYNC, OperandClass
 from mxgemm.kernels.product import ProductClass
 
 __all__ = ["MmaSyncInstance", "Tile", "instances", "instruction_for", "tiles_for"]
@@ -194,33 +195,36 @@ def _operand(x: OperandClass, shared: str) -> str:
     return f"Operand<{CXX[x.dtype]}, {CXX[shared]}, {x.layout}, {x.alignment}>"
 
 
-# Tiles by what limits them, largest first.  Warps of 64x64 need the fewest bytes of shared memory a
-# product; a master sum or registers in flight leave room for 64x32 only.
-_WIDE = Tile(2, 4, 64, 64, 64, 4, 1)
-_SQUARE = Tile(2, 2, 64, 64, 64, 4, 2)
-_SQUARE_8_WARPS = Tile(2, 4, 64, 32, 64, 3, 1)
-_SMALL = Tile(2, 2, 32, 32, 64, 4, 3)
-_SMALL_2_STAGES = Tile(2, 2, 32, 32, 64, 2, 3)
-_SQUARE_2_STAGES = Tile(2, 4, 64, 32, 64, 2, 1)
+# Tiles by what limits them, the one that is preferred where it fits first.  Warps of 64x64 need the fewest
+# bytes of shared memory a product; a master sum or registers in flight leave room for 64x32 only, and
+# copies in pieces of 4 or 8 bytes for short rows only.
+_WIDE = (Tile(2, 4, 64, 64, 128, 3, 1), Tile(2, 4, 64, 64, 64, 3, 1))
+_SQUARE = (Tile(2, 2, 64, 64, 128, 3, 2), Tile(2, 2, 64, 64, 64, 4, 2))
+_NARROW_PIECES = (Tile(2, 4, 64, 64, 64, 3, 1), Tile(2, 4, 64, 32, 64, 4, 1))
+_CHAINED = (Tile(2, 4, 64, 32, 128, 4, 1), Tile(2, 4, 64, 32, 64, 3, 1))
+_THROUGH_REGISTERS = (Tile(2, 4, 64, 32, 128, 3, 1), Tile(2, 4, 64, 32, 64, 3, 1))
+_SMALL = (Tile(2, 2, 32, 32, 64, 4, 3),)
+_BEFORE_AMPERE = (Tile(2, 4, 64, 32, 64, 2, 1), Tile(2, 2, 32, 32, 64, 2, 3))
 _F64_DEPTH = 16
-_F64 = Tile(2, 4, 64, 32, 128, 4, 1)
-_F64_SMALL = Tile(2, 2, 32, 32, 128, 3, 2)
-
-_SHARED_LIMIT = {
-    "sm_75": 64, "sm_80": 163, "sm_86": 99, "sm_89": 99, "sm_90": 227, "sm_100": 227, "sm_120": 99,
-}  # fmt: skip
-"""KiB of shared memory that one block may have (CUDA C++ Programming Guide, "Compute Capabilities")."""
+# 16 warps hide each other's loads, which leaves registers for one step's fragments only.
+_F64 = (Tile(4, 4, 32, 32, 128, 4, 1, buffers=1), Tile(2, 2, 32, 32, 128, 4, 2))
 
 
-def tiles_for(unit: str, arch: str, *, chained: bool, through_registers: bool) -> tuple[Tile, ...]:
-    """Tiles on offer, largest first."""
+def tiles_for(
+    unit: str, arch: str, *, chained: bool, through_registers: bool, piece: int
+) -> tuple[Tile, ...]:
+    """Tiles on offer, largest first; ``piece`` is the operands' common alignment in bytes."""
     if unit == "f64":
-        return (_F64, _F64_SMALL)
+        return _F64
     if arch == "sm_75":
-        return (_SQUARE_2_STAGES, _SMALL_2_STAGES)
-    if chained or through_registers:
-        return (_SQUARE_8_WARPS, _SMALL)
-    return (_WIDE, _SQUARE, _SMALL)
+        return _BEFORE_AMPERE
+    if through_registers:
+        return (*_THROUGH_REGISTERS, *_SMALL)
+    if chained:
+        return (*_CHAINED, *_SMALL) if piece == LARGEST_ALIGNMENT else (*_CHAINED[1:], *_SMALL)
+    if piece < LARGEST_ALIGNMENT:
+        return (*_NARROW_PIECES[piece == LEAST_ASYNC :], *_SMALL)
+    return (*_WIDE, *_SQUARE, *_SMALL)
 
 
 def instances(p: ProductClass) -> Iterator[MmaSyncInstance]:
@@ -231,12 +235,13 @@ def instances(p: ProductClass) -> Iterator[MmaSyncInstance]:
     converted = {"f16": "float16", "bf16": "bfloat16"}.get(configuration.rounds_to or "")
     chain = configuration.chain if configuration.chain and p.k > configuration.chain else 0
     slow = any(x.alignment < LEAST_ASYNC or converted for x in (a, b))
-    for tile in tiles_for(unit, p.arch, chained=bool(chain), through_registers=slow):
+    piece = min(a.alignment, b.alignment)
+    for tile in tiles_for(unit, p.arch, chained=bool(chain), through_registers=slow, piece=piece):
         depth_bytes = _F64_DEPTH * SIZES[a.dtype] if unit == "f64" else tile.depth_bytes
         found = MmaSyncInstance(
             a, b, p.accumulator, p.epilogue, p.batch_axes, instruction_for(unit, p.arch, signs),
             converted or a.dtype, converted or b.dtype, replace(tile, depth_bytes=depth_bytes),
-            chain, p.arch != "sm_75",
+            chain, has_async_copies(p.arch),
         )  # fmt: skip
-        if found.shared_bytes <= _SHARED_LIMIT[p.arch] * 1024:
+        if found.shared_bytes <= SHARED_KIB[p.arch] * 1024:
             yield found

@@ -18,13 +18,23 @@ __device__ __forceinline__ Extents extents(const void* base, i64 stride, i64 ext
     return LAYOUT == k_major ? Extents{base, stride, extent, k} : Extents{base, stride, k, extent};
 }
 
-// Copies are made in parts, so that they spread over the steps of a stage: visit(pass, address) for each
-// pass of a part.
+// Copies are made in parts, so that they spread over the steps of a stage.
+template <int PASSES> __device__ __forceinline__ constexpr bool in_part(int pass, int part, int parts) {
+    return pass * parts / PASSES == part;
+}
+// visit(pass, address) for each pass of a part.  After the last part, `source` is at the next tile.  It
+// walks from pass to pass, since the multiples of pass_bytes would each take registers all along k.
 template <int PASSES, class Visit>
-__device__ __forceinline__ void each_pass(const char* source, i64 pass_bytes, int part, int parts, Visit visit) {
+__device__ __forceinline__ void each_pass(const char*& source, i64 pass_bytes, i64 tile_bytes, int part, int parts,
+                                          Visit visit) {
+    constexpr bool WALKS = PASSES > 2;
 #pragma unroll
-    for (int pass = 0; pass < PASSES; ++pass)
-        if (pass * parts / PASSES == part) visit(pass, source + pass * pass_bytes);
+    for (int pass = 0; pass < PASSES; ++pass) {
+        if (!in_part<PASSES>(pass, part, parts)) continue;
+        visit(pass, WALKS ? source : source + pass * pass_bytes);
+        if (WALKS) source += pass + 1 < PASSES ? pass_bytes : tile_bytes - (PASSES - 1) * pass_bytes;
+    }
+    if (!WALKS && part == parts - 1) source += tile_bytes;
 }
 
 // Where this thread's share of a tile lies: OUTER rows in CHUNKS pieces of CHUNK shared elements.
@@ -59,6 +69,9 @@ template <class Op, int EXTENT, int DEPTH, int CHUNK, int THREADS> struct Share 
         if constexpr (K_MAJOR) return DEPTH * SIZE;
         else if constexpr (DEPTH >= ROWS) return pass_bytes * (DEPTH / ROWS);
         else return pass_bytes / (ROWS / DEPTH);
+    }
+    template <class Visit> __device__ __forceinline__ void each_pass(int part, int parts, Visit visit) {
+        ::each_pass<PASSES>(source, pass_bytes, tile_bytes(), part, parts, visit);
     }
     // Byte offset in the stage of a pass's chunk.
     __device__ __forceinline__ u32 target_of(int pass) const { return target + pass * (ROWS * Layout_::ROW_BYTES); }

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mxgemm.kernels.instance import KernelInstance
+from mxgemm.kernels.limits import SHARED_KIB, has_async_copies
 from mxgemm.kernels.names import CXX, SIZES
 from mxgemm.kernels.operands import OperandClass
 from mxgemm.kernels.product import ProductClass
@@ -13,31 +14,60 @@ from mxgemm.kernels.product import ProductClass
 __all__ = ["ScalarInstance", "ScalarTile", "instances"]
 
 _PARTS = (
-    "types", "convert", "arguments", "tile_order", "shared_layout", "operand", "activations", "epilogue",
-    "store", "scalar",
+    "types", "convert", "arguments", "tile_order", "shared_layout", "shared_access", "operand", "copy_async",
+    "pad", "pipeline", "scalar_copy", "activations", "epilogue", "store", "scalar",
 )  # fmt: skip
+
+_LANES_M, _LANES_N = 4, 8
 
 
 @dataclass(frozen=True, slots=True)
 class ScalarTile:
-    """Shape of a block's work: M×N entries, ``thread``×``thread`` of them a thread, ``depth`` along K."""
+    """Shape of a block's work.
+
+    Attributes
+    ----------
+    m, n : int
+        Entries of D.
+    thread : int
+        Rows, and columns, that a thread computes; a warp has 4 x 8 threads.
+    depth : int
+        Elements of a stage along K.
+    stages : int
+        Stages of the ring.
+    blocks : int
+        Blocks that one multiprocessor is meant to hold.
+    buffers : int
+        Steps whose fragments a thread holds: 2 to read a step ahead, 1 where other warps hide the latency.
+    """
 
     m: int
     n: int
     thread: int
     depth: int
-    unroll: int
+    stages: int
     blocks: int
+    buffers: int = 2
 
     def __str__(self) -> str:
-        return f"{self.m}x{self.n}x{self.depth}"
+        ahead = "" if self.buffers == 2 else f"/{self.buffers} buffer"
+        side = f"{self.thread}x{self.thread} a thread"
+        return f"{self.m}x{self.n}x{self.depth}/{side}/{self.stages} stages{ahead}"
 
 
 @dataclass(frozen=True)
 class ScalarInstance(KernelInstance):
-    """One kernel of the family."""
+    """One kernel of the family.
+
+    Attributes
+    ----------
+    tile : ScalarTile
+    asynchronous : bool
+        Whether the architecture has cp.async.
+    """
 
     tile: ScalarTile
+    asynchronous: bool
 
     @property
     def lowering(self) -> str:
@@ -75,23 +105,35 @@ class ScalarInstance(KernelInstance):
         return True
 
     @property
+    def _sum_bytes(self) -> int:
+        return max(SIZES[self.accumulator], 4)
+
+    @property
     def shared_bytes(self) -> int:
-        """Two stages of both operands, or the band of sums that the epilogue passes through."""
-        t, size = self.tile, SIZES[self.accumulator]
-        stages = 2 * t.depth * (t.m + t.n + 8) * max(size, 4)
-        return max(stages, 4 * t.thread * (t.n + 8) * size)
+        """The ring of stages, or the band of sums that the epilogue passes through, whichever is larger."""
+        t = self.tile
+        stage = t.depth * ((t.m + t.n) * self._sum_bytes + 32)
+        band = _LANES_M * t.thread * (t.n + 8) * SIZES[self.accumulator]
+        return max(stage * t.stages, band)
+
+    def _is_async(self, operand: OperandClass) -> bool:
+        # cp.async moves bits, so the element must be the sum's already.
+        same_size = SIZES[operand.dtype] == self._sum_bytes
+        return self.asynchronous and same_size and ("int" in operand.dtype) == ("int" in self.accumulator)
 
     def constants(self) -> tuple[str, ...]:
         """Members of the struct that the template is instantiated with."""
         t = self.tile
+        async_a, async_b = (str(self._is_async(x)).lower() for x in (self.a, self.b))
         return (
             f"using Accumulator = {CXX[self.accumulator]};",
             f"using A = {_operand(self.a)};",
             f"using B = {_operand(self.b)};",
             f"using Epilogue = ::{self.epilogue.cxx()};",
             f"static constexpr int BM = {t.m}, BN = {t.n}, DEPTH = {t.depth}, THREAD_TILE = {t.thread};",
-            f"static constexpr int UNROLL = {t.unroll}, BATCH_AXES = {self.batch_axes};",
-            f"static constexpr int VECTOR = {self.epilogue.vector};",
+            f"static constexpr int STAGES = {t.stages}, BUFFERS = {t.buffers};",
+            f"static constexpr int BATCH_AXES = {self.batch_axes}, VECTOR = {self.epilogue.vector};",
+            f"static constexpr bool A_ASYNC = {async_a}, B_ASYNC = {async_b};",
         )
 
 
@@ -99,12 +141,26 @@ def _operand(x: OperandClass) -> str:
     return f"Operand<{CXX[x.dtype]}, {CXX[x.dtype]}, {x.layout}, {SIZES[x.dtype]}>"
 
 
-_LARGE = ScalarTile(128, 128, 8, 16, 4, 1)
-_LARGE_64_BIT = ScalarTile(64, 64, 4, 16, 4, 2)
-_SMALL = ScalarTile(32, 32, 4, 16, 4, 4)
+# Two blocks of 128 registers a thread hide each other's barriers.  float64 sums and conversions of 8-bit
+# floats need a block's worth of registers; integers, at half the rate, gain nothing from a second block.
+_LARGE = ScalarTile(128, 128, 8, 8, 4, 2, buffers=1)
+_LARGE_ALONE = ScalarTile(128, 128, 8, 8, 4, 1)
+_LARGE_64_BIT = ScalarTile(64, 64, 4, 8, 4, 2)
+_SMALL = ScalarTile(32, 32, 4, 8, 4, 4)
 
 
 def instances(p: ProductClass) -> Iterator[ScalarInstance]:
     """Every instance that can compute this class of products, largest tile first."""
-    for tile in (_LARGE if SIZES[p.accumulator] <= 4 else _LARGE_64_BIT, _SMALL):
-        yield ScalarInstance(p.a, p.b, p.accumulator, p.epilogue, p.batch_axes, tile)
+    if p.accumulator == "float64":
+        large: tuple[ScalarTile, ...] = (_LARGE_ALONE, _LARGE_64_BIT)
+    elif SIZES[p.accumulator] == 8:
+        large = (_LARGE_64_BIT,)
+    else:
+        float8 = any(dtype.startswith("float8") for dtype in (p.a.dtype, p.b.dtype, p.epilogue.d))
+        large = (_LARGE_ALONE if float8 or "int" in p.accumulator else _LARGE,)
+    for tile in (*large, _SMALL):
+        found = ScalarInstance(
+            p.a, p.b, p.accumulator, p.epilogue, p.batch_axes, tile, has_async_copies(p.arch)
+        )
+        if found.shared_bytes <= SHARED_KIB[p.arch] * 1024:
+            yield found

@@ -19,6 +19,16 @@ template <class Shared, Layout LAYOUT, int EXTENT, int DEPTH> struct SharedLayou
     }
 };
 
+// The scalar family's: rows along m or n, 16 bytes of padding between them.
+template <class Sum, int EXTENT, int DEPTH> struct ScalarLayout {
+    static constexpr int ROW_BYTES = EXTENT * int(sizeof(Sum)) + 16;
+    static constexpr int BYTES = DEPTH * ROW_BYTES;
+
+    __device__ __forceinline__ static constexpr int at(int position, int depth) {
+        return depth * ROW_BYTES + position * int(sizeof(Sum));
+    }
+};
+
 __device__ __forceinline__ u32 shared_address(const void* pointer) {
     return u32(__cvta_generic_to_shared(pointer));
 }

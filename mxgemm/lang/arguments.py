@@ -162,8 +162,8 @@ def upload(backend: Backend, source: Any, stream: int) -> DeviceArray:
 class _Foreign:
     """Memory of another library's array, kept alive."""
 
-    def __init__(self, pointer: int, owner: Any, data: Any = None) -> None:
-        self.pointer, self.owner, self.data = pointer, owner, data
+    def __init__(self, pointer: int, owner: Any) -> None:
+        self.pointer, self.owner = pointer, owner
 
 
 def as_device(backend: Backend, value: Any) -> DeviceArray:
@@ -179,6 +179,8 @@ def as_device(backend: Backend, value: Any) -> DeviceArray:
             f"{value!r} cannot be a kernel argument; supported: Python and NumPy numbers, NumPy arrays, "
             "device arrays of any library with __dlpack__ or __cuda_array_interface__"
         )
+    if np.dtype(getattr(value, "__cuda_array_interface__", {"typestr": "f4"})["typestr"]) == np.bool_:
+        return _bools(backend, value)
     seen = arrays.view(value, "an argument")
     dtype = arrays.numpy_dtype(seen.dtype)
     strides = tuple(s * dtype.itemsize for s in seen.strides)
@@ -186,6 +188,16 @@ def as_device(backend: Backend, value: Any) -> DeviceArray:
         raise UnsupportedError(f"{seen} lies in host memory; pass it as a NumPy array (numpy.from_dlpack)")
     stream = backend.default_stream if seen.stream is None else seen.stream
     return DeviceArray(backend, _Foreign(seen.pointer, seen), 0, seen.shape, strides, dtype, stream)
+
+
+def _bools(backend: Backend, value: Any) -> DeviceArray:
+    """A bool array, which matrix products have no use for and kernels do, through its interface."""
+    interface = value.__cuda_array_interface__
+    shape = tuple(interface["shape"])
+    strides = interface.get("strides") or row_major(shape, 1)
+    stream = interface.get("stream") or backend.default_stream
+    owner = _Foreign(interface["data"][0], value)
+    return DeviceArray(backend, owner, 0, shape, tuple(strides), np.dtype(np.bool_), stream)
 
 
 def coerce(t: Type, declared: Type, position: int) -> Type:

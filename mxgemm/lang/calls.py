@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from mxgemm.lang import ir
-from mxgemm.lang.context import static_scalar
+from mxgemm.lang.context import assigned_names, static_scalar
 from mxgemm.lang.expressions import ExpressionLowering
 from mxgemm.lang.functions import FUNCTIONS, MathFunction, python_functions
 from mxgemm.lang.promotion import math_operand, unary, unify
@@ -183,20 +183,30 @@ class CallLowering(ExpressionLowering):
         nodes = self._ordered(node, target)
         values = self.evaluate_all(nodes)
         arguments: list[ir.Expr | str] = []
-        types: list[Type] = []
-        for argument, value in zip(nodes, values, strict=True):
-            if isinstance(value, ArrayValue):
+        types: list[Type | StaticValue] = []
+        fixed = set(target.source_view.parameters) - assigned_names(target.source_view.tree)
+        for name, argument, value in zip(target.source_view.parameters, nodes, values, strict=True):
+            literal = _literal(value) if name in fixed else None
+            if literal is not None:  # known inside, so that it may be an extent
+                types.append(StaticValue(literal))
+            elif isinstance(value, ArrayValue):
                 arguments.append(value.name)
                 types.append(value.type)
+            elif isinstance(value, StaticValue):  # a function or type is part of the specialisation
+                types.append(value)
+            elif isinstance(value, TupleValue):
+                items = tuple(self.scalar(argument, item) for item in value.items)
+                arguments += items
+                types.append(TupleType(tuple(item.type for item in items)))
             else:
                 expression = self.scalar(argument, value)
                 arguments.append(expression)
                 types.append(expression.type)
         function = self.specialise(target, tuple(types), place)
-        items: tuple[Scalar, ...] = ()
+        results: tuple[Scalar, ...] = ()
         if function.result is not None:
-            items = function.result.items if isinstance(function.result, TupleType) else (function.result,)
-        targets = tuple(self.temporary(place, item) for item in items)
+            results = function.result.items if isinstance(function.result, TupleType) else (function.result,)
+        targets = tuple(self.temporary(place, result) for result in results)
         self.emit(ir.Call(place, function.name, tuple(arguments), targets))
         if function.result is None:
             return StaticValue(None)
@@ -210,3 +220,13 @@ class CallLowering(ExpressionLowering):
         if len(node.args) > len(parameters) or set(keywords) != set(names):
             raise self.refuse(node, f"{target.__name__} takes the arguments ({', '.join(parameters)})")
         return [*node.args, *(keywords[name] for name in names)]
+
+
+def _literal(value: Value) -> Any:
+    """The Python integer or bool, or tuple of them, that a value is; None when it is something else."""
+    if isinstance(value, ir.Const) and value.type in {int64, boolean}:
+        return value.value
+    if isinstance(value, TupleValue):
+        items = tuple(_literal(item) for item in value.items)
+        return None if None in items else items
+    return None

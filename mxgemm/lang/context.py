@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from mxgemm.errors import KernelSyntaxError
     from mxgemm.lang.source import KernelSource
 
-__all__ = ["Context", "Specialise"]
-
-Specialise = "Callable[[Any, tuple[Type, ...], Place], ir.Function]"
+__all__ = ["Context", "assigned_names", "static_scalar", "target_names"]
 
 
 class Context:
@@ -49,15 +47,17 @@ class Context:
         self,
         source: KernelSource,
         environment: Environment,
-        specialise: Callable[[Any, tuple[Type, ...], Place], ir.Function],
+        specialise: Callable[[Any, tuple[Type | StaticValue, ...], Place], ir.Function],
     ) -> None:
         self.source = source
         self.environment: Environment | None = environment
         self.specialise = specialise
         self.output: list[ir.Statement] = []
         self.arrays: dict[str, ir.ArrayDeclaration] = {}
-        self.local_names = _assigned_names(source.tree)
+        self.local_names = assigned_names(source.tree) | set(source.parameters)
         self.array_hint = ""  # the name that an array being declared is assigned to
+        # A view keeps its name when a loop's body is lowered again, so that its binding is the same one.
+        self.view_names: dict[Place, str] = {}
         self._temporaries = 0
 
     def place(self, node: ast.AST) -> Place:
@@ -127,7 +127,7 @@ class Context:
         if isinstance(binding, Conflict):
             raise refuse(place, f"{binding.reason}; the dialect supports one array or tuple a name")
         value: ArrayValue | StaticValue = binding
-        return value
+        return self.constant(place, value.object) if isinstance(value, StaticValue) else value
 
     def scalar(self, node: ast.AST, value: Value) -> ir.Expr:
         """``value`` as a scalar expression, or an error that names what it is."""
@@ -191,16 +191,13 @@ def _is_float32(value: float) -> bool:
         return float(np.float32(value)) == value
 
 
-def _assigned_names(tree: ast.FunctionDef) -> frozenset[str]:
-    names: set[str] = {argument.arg for argument in tree.args.args}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-    return frozenset(names)
+def assigned_names(tree: ast.FunctionDef) -> frozenset[str]:
+    """Names that a function assigns."""
+    return frozenset(target_names(tree.body))
 
 
-def target_names(targets: Sequence[ast.expr]) -> set[str]:
-    """Names that assignment targets bind."""
+def target_names(targets: Sequence[ast.AST]) -> set[str]:
+    """Names that assignment targets, or statements, bind."""
     return {
         node.id
         for target in targets

@@ -147,7 +147,7 @@ def _constant_name(root: str, declared: ir.ArrayDeclaration) -> str:
 def _constants(root: ir.Kernel | ir.Function, name: str) -> str:
     return "".join(
         f"__constant__ __align__(16) unsigned char {_constant_name(name, declared)}[] = "
-        f"{{{', '.join(map(str, declared.data))}}};\n"
+        f"{{{', '.join(map(str, declared.data or bytes(1)))}}};\n"
         for declared in root.arrays
         if declared.type.space == "constant"
     )

@@ -162,7 +162,9 @@ class StatementText(ExpressionText):
             return f"__syncwarp({'' if s.mask is None else stripped(self.text(s.mask))});"
         if s.predicate is None or s.target is None:
             raise BrokenRuleError(f"a voting barrier without predicate or target at {s.place}")
-        return f"{self.target(s.target)} = __syncthreads_{s.scope}({stripped(self.text(s.predicate))});"
+        call = f"__syncthreads_{s.scope}({stripped(self.text(s.predicate))})"
+        # CUDA promises a non-zero value of the logical votes, not 1.
+        return f"{self.target(s.target)} = {call}{'' if s.scope == 'count' else ' != 0'};"
 
     def _view(self, s: ir.BindView) -> list[str]:
         base = self.arrays[s.base]

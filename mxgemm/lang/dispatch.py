@@ -44,6 +44,15 @@ class _Ready:
     declared: tuple[Type, ...]
 
 
+@dataclass(frozen=True)
+class _OnBackend:
+    """What a launch keeps for one backend: ``quick`` by numbers and classes, ``ready`` by types."""
+
+    stream: int
+    quick: dict[Any, _Ready] = field(default_factory=dict)
+    ready: dict[tuple[Type, ...], _Ready] = field(default_factory=dict)
+
+
 @dataclass
 class _Cache:
     """What a function has made so far, by argument types and backend."""
@@ -222,9 +231,7 @@ class CudaFunction:
 class Launch:
     """A kernel with its launch configuration; calling it launches at once."""
 
-    __slots__ = (
-        "_backend", "_handle", "_quick", "_ready", "block", "function", "grid", "shared_bytes", "stream",
-    )  # fmt: skip
+    __slots__ = ("_states", "block", "function", "grid", "shared_bytes", "stream")
 
     def __init__(
         self,
@@ -236,52 +243,46 @@ class Launch:
     ) -> None:
         self.function, self.grid, self.block = function, grid, block
         self.stream, self.shared_bytes = stream, shared_bytes
-        self._backend: Backend | None = None
-        self._handle = 0
-        self._quick: dict[Any, _Ready] = {}
-        self._ready: dict[tuple[Type, ...], _Ready] = {}
+        self._states: dict[Backend, _OnBackend] = {}
 
     def __call__(self, *arguments: Any) -> None:
         """Launch; device arrays are used in place, host arrays are copied in, and back when written."""
         backend = current()
-        if backend is not self._backend:
-            self._enter(backend)
+        state = self._states.get(backend) or self._enter(backend)
         # Type numbers tell array types and backends apart, classes tell scalars apart.
         key = tuple([a.type_number if a.__class__ is DeviceArray else a.__class__ for a in arguments])
-        ready = self._quick.get(key)
+        ready = state.quick.get(key)
         if ready is None:
-            self._general(backend, arguments, key)
+            self._general(backend, state, arguments, key)
             return
         for position in ready.integers:
             if not -9223372036854775808 <= arguments[position] < 9223372036854775808:
-                self._general(backend, arguments, None)
+                self._general(backend, state, arguments, None)
                 return
         ready.launch(
-            self._handle, *[arguments[p] if i < 0 else arguments[p].words[i] for p, i in ready.gather]
+            state.stream, *[arguments[p] if i < 0 else arguments[p].words[i] for p, i in ready.gather]
         )
 
-    def _enter(self, backend: Backend) -> None:
-        """Forget what was prepared for another backend."""
-        self._backend, self._handle = backend, handle_of(backend, self.stream)
-        self._quick, self._ready = {}, {}
+    def _enter(self, backend: Backend) -> _OnBackend:
+        """Start with nothing prepared on ``backend``."""
+        return self._states.setdefault(backend, _OnBackend(handle_of(backend, self.stream)))
 
-    def _general(self, backend: Backend, arguments: tuple[Any, ...], key: Any) -> None:
+    def _general(self, backend: Backend, state: _OnBackend, arguments: tuple[Any, ...], key: Any) -> None:
         """Launch with any arguments; when they are plain, the next launch like this is quick."""
-        stream = self._handle
-        prepared = args.prepare(backend, arguments, stream)
+        prepared = args.prepare(backend, arguments, state.stream)
         types = tuple(prepared.types)
-        ready = self._ready.get(types)
+        ready = state.ready.get(types)
         if ready is None:
-            ready = self._ready[types] = self._prepare(backend, types)
+            ready = state.ready[types] = self._prepare(backend, types)
         plain = all(type(a) is DeviceArray or type(a) in args.SCALAR_CLASSES for a in arguments)
         if plain and key is not None and not ready.converts:
-            self._quick[key] = ready
+            state.quick[key] = ready
         args.check_overlap(prepared, ready.written)
         words = list(prepared.words)
         for position, declared in enumerate(ready.declared):
             if isinstance(declared, Scalar):
                 words[position] = (args.scalar_word(words[position][0], declared),)
-        ready.launch(stream, *[words[p][max(i, 0)] for p, i in ready.gather])
+        ready.launch(state.stream, *[words[p][max(i, 0)] for p, i in ready.gather])
         for position, host, copy in prepared.copies:
             if position in ready.written:
                 copy.copy_to_host(host)

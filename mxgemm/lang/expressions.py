@@ -319,7 +319,7 @@ class ExpressionLowering(Context):
             base.type.space,
             None if base.type.shape is None else base.type.shape[len(indices) :],
         )
-        name = self.temporary(place, int64).name
+        name = self.view_names.setdefault(place, f".view{len(self.view_names)}")
         self.emit(ir.BindView(place, name, base.name, indices, view_type))
         return ArrayValue(name, view_type)
 

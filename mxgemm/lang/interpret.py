@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["ArrayArgument", "interpret"]
 
 #: Lanes run together: enough to keep NumPy busy, few enough to stay in a cache.
-_BATCH = 65536
+_BATCH = 16384
 
 
 class ArrayArgument:

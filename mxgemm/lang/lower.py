@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from mxgemm.lang import ir
 from mxgemm.lang.place import Place, refuse
-from mxgemm.lang.scope import ArrayValue, Environment, ScalarBinding, StaticValue
+from mxgemm.lang.scope import ArrayValue, Environment, ScalarBinding, StaticValue, TupleBinding
 from mxgemm.lang.source import KernelSource
 from mxgemm.lang.statements import StatementLowering
-from mxgemm.lang.types import ArrayType, Scalar, Type
+from mxgemm.lang.types import ArrayType, Scalar, TupleType, Type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,10 +21,10 @@ class _Program:
     """The device functions of one kernel, by function and argument types."""
 
     def __init__(self) -> None:
-        self.functions: dict[tuple[Any, tuple[Type, ...]], ir.Function] = {}
+        self.functions: dict[tuple[Any, tuple[Type | StaticValue, ...]], ir.Function] = {}
         self.active: list[Any] = []
 
-    def specialise(self, target: Any, types: tuple[Type, ...], place: Place) -> ir.Function:
+    def specialise(self, target: Any, types: tuple[Type | StaticValue, ...], place: Place) -> ir.Function:
         """Lower ``target`` for ``types``, once."""
         key = (target.py_func, types)
         if key in self.functions:
@@ -37,7 +37,7 @@ class _Program:
         self.functions[key] = function
         return function
 
-    def _lower(self, source: KernelSource, types: tuple[Type, ...]) -> ir.Function:
+    def _lower(self, source: KernelSource, types: tuple[Type | StaticValue, ...]) -> ir.Function:
         name = f"{source.name}.{len(self.functions)}"
         result: tuple[Scalar, ...] | None = None
         for _ in range(8):
@@ -52,7 +52,7 @@ class _Program:
         return ir.Function(
             Place.of(source.tree, source.filename),
             name,
-            tuple(zip(source.parameters, types, strict=True)),
+            _flattened(source.parameters, types),
             lowering.result_type(),
             body,
             tuple(lowering.arrays.values()),
@@ -80,10 +80,21 @@ def lower(source: KernelSource, types: tuple[Type, ...]) -> ir.Kernel:
     )
 
 
+def _flattened(names: tuple[str, ...], types: tuple[Type | StaticValue, ...]) -> tuple[tuple[str, Type], ...]:
+    """Parameters as a call passes them: a tuple's items one by one, compile-time objects not at all."""
+    parameters: list[tuple[str, Type]] = []
+    for name, t in zip(names, types, strict=True):
+        if isinstance(t, TupleType):
+            parameters += [(f"{name}.{i}", item) for i, item in enumerate(t.items)]
+        elif not isinstance(t, StaticValue):
+            parameters.append((name, t))
+    return tuple(parameters)
+
+
 def _run(
     source: KernelSource,
-    types: tuple[Type, ...],
-    specialise: Callable[[Any, tuple[Type, ...], Place], ir.Function],
+    types: tuple[Type | StaticValue, ...],
+    specialise: Callable[[Any, tuple[Type | StaticValue, ...], Place], ir.Function],
     *,
     is_kernel: bool,
     result: tuple[Scalar, ...] | None,
@@ -94,8 +105,11 @@ def _run(
             environment[name] = ArrayValue(name, argument)
         elif isinstance(argument, Scalar):
             environment[name] = ScalarBinding(argument)
+        elif isinstance(argument, StaticValue):
+            environment[name] = argument
         else:
-            environment[name] = StaticValue(argument)
+            environment[name] = TupleBinding(len(argument.items))
+            environment.update({f"{name}.{i}": ScalarBinding(t) for i, t in enumerate(argument.items)})
     lowering = StatementLowering(source, environment, specialise)
     return lowering, lowering.run(is_kernel, result)
 

@@ -1,10 +1,10 @@
-"""Evidence: what was measured of which kernel, on what, and whether it still describes the kernel of today."""
+"""Evidence: what was measured of which kernel, on what, and whether it describes the kernel of today."""
 
 from mxgemm.report.cases import Case, Layout, Product
 from mxgemm.report.compilation import Compiled, compile_all
 from mxgemm.report.environment import Environment, read_environment
 from mxgemm.report.evidence import CorrectnessRecord, KernelCount, Measurement, PerformanceRecord, Status
-from mxgemm.report.kernels import ListedKernel, covering_cases, listed, source_sha256
+from mxgemm.report.kernels import ListedKernel, covering_cases, listed, source_sha256, without_kernel
 from mxgemm.report.listing import Row, rows
 
 __all__ = [
@@ -26,4 +26,5 @@ __all__ = [
     "read_environment",
     "rows",
     "source_sha256",
+    "without_kernel",
 ]

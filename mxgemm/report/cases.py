@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
 from mxgemm import kernels
@@ -210,7 +211,7 @@ class Case:
             For types that the configuration does not give.
         """
         product = self.product
-        operands = {name: self.operand(name) for name in product.shapes}
+        operands: dict[str, Any] = {name: self.operand(name) for name in product.shapes}
         problem, _ = pose(
             operands.pop("a"), operands.pop("b"), operands.pop("c", None),
             alpha=product.alpha, beta=product.beta, out_dtype=product.result_dtype,
@@ -220,11 +221,14 @@ class Case:
         return problem
 
     def lowering(self, arch: str) -> kernels.Lowering:
-        """What would run on ``arch``."""
-        return kernels.lower(
-            self.problem, self.product.configuration, arch,
-            alignment=self.alignment, multiprocessors=MULTIPROCESSORS,
-        )  # fmt: skip
+        """What would run on ``arch``.
+
+        Raises
+        ------
+        UnsupportedError
+            When no kernel family computes it there.
+        """
+        return _lowering(self, arch)
 
     def as_json(self) -> dict[str, Any]:
         """Product and layout as JSON values."""
@@ -238,3 +242,11 @@ class Case:
 
     def __str__(self) -> str:
         return f"{self.product}, {self.layout}"
+
+
+@lru_cache(maxsize=16384)
+def _lowering(case: Case, arch: str) -> kernels.Lowering:
+    return kernels.lower(
+        case.problem, case.product.configuration, arch,
+        alignment=case.alignment, multiprocessors=MULTIPROCESSORS,
+    )  # fmt: skip

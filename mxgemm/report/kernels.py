@@ -11,15 +11,24 @@ import hashlib
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from mxgemm.configs import CONFIGURATIONS, Configuration
+from mxgemm.errors import UnsupportedError
 from mxgemm.kernels import KernelInstance, PackInstance
 from mxgemm.kernels.names import SIZES
 from mxgemm.problem import default_out_dtype, out_dtypes
 from mxgemm.report.cases import Case, Layout, Product
 
-__all__ = ["EPILOGUES", "ListedKernel", "covering_cases", "listed", "products_of", "source_sha256"]
+__all__ = [
+    "EPILOGUES",
+    "ListedKernel",
+    "covering_cases",
+    "listed",
+    "products_of",
+    "source_sha256",
+    "without_kernel",
+]
 
 LADDER = (
     (64, 72), (256, 256), (512, 512), (1024, 1024), (1280, 1280), (2048, 2048), (2112, 7168), (30720, 128),
@@ -100,7 +109,8 @@ def _cases_of(plain: Product) -> Iterator[Case]:
         yield Case(replace(plain, m=m, n=n), layout)
     for product in _epilogues(plain):
         yield Case(product)
-        yield Case(product, Layout(padding=1, offset=1))
+        if product.c_dtype:
+            yield Case(product, Layout(padding=1, offset=1))
     for name in _results(row, plain):
         yield Case(replace(plain, out_dtype=name))
     for batch in ((3,), (2, 3)):
@@ -147,19 +157,36 @@ class ListedKernel:
         """Name of the ``extern "C"`` function; it tells instances apart."""
         return self.kernel.entry
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         """Of the source generated today."""
         return source_sha256(self.kernel)
 
 
 @lru_cache(maxsize=4)
-def listed(arch: str = "sm_90") -> tuple[ListedKernel, ...]:
-    """Every kernel that the covering set runs on ``arch``, in the order of the set."""
+def _scan(arch: str) -> tuple[tuple[ListedKernel, ...], tuple[Case, ...]]:
+    """Every kernel of the covering set, and the cases that no family computes."""
     first: dict[KernelInstance | PackInstance, Case] = {}
     names: dict[KernelInstance | PackInstance, dict[str, None]] = {}
+    without: list[Case] = []
     for case in covering_cases(arch):
-        for kernel in case.lowering(arch).kernels:
+        try:
+            kernels = case.lowering(arch).kernels
+        except UnsupportedError:
+            without.append(case)
+            continue
+        for kernel in kernels:
             first.setdefault(kernel, case)
             names.setdefault(kernel, {})[case.product.configuration.name] = None
-    return tuple(ListedKernel(kernel, case, tuple(names[kernel])) for kernel, case in first.items())
+    found = (ListedKernel(kernel, case, tuple(names[kernel])) for kernel, case in first.items())
+    return tuple(found), tuple(without)
+
+
+def listed(arch: str = "sm_90") -> tuple[ListedKernel, ...]:
+    """Every kernel that the covering set runs on ``arch``, in the order of the set."""
+    return _scan(arch)[0]
+
+
+def without_kernel(arch: str = "sm_90") -> tuple[Case, ...]:
+    """The cases of the covering set that are refused on ``arch`` because no kernel family computes them."""
+    return _scan(arch)[1]

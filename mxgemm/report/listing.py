@@ -46,7 +46,8 @@ class Row:
         """As JSON values."""
         kernel = self.listed.kernel
         return {
-            "entry": kernel.entry, "family": kernel.lowering, "variant": kernel.variant, "kernel": str(kernel),
+            "entry": kernel.entry, "kernel": str(kernel),
+            "family": kernel.lowering, "variant": kernel.variant,
             "configurations": list(self.listed.configurations), "case": str(self.listed.case),
             "sha256": self.listed.sha256, "correctness": self.correctness, "performance": self.performance,
         }  # fmt: skip

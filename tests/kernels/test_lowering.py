@@ -20,7 +20,7 @@ def row_major(dtype, *shape):
     return Operand(dtype, shape, tuple(reversed(strides)))
 
 
-def lower(a, b, precision="native", arch="sm_90", *, alignment=None, copied=(), **posed):
+def lower(a, b, precision="native", arch="sm_80", *, alignment=None, copied=(), **posed):
     problem, _ = pose(a, b, **posed)
     return kernels.lower(
         problem, configuration(a.dtype, b.dtype, precision), arch, alignment=alignment or {}, copied=copied

@@ -38,6 +38,7 @@ class Builder:
     lines: list[str] = field(default_factory=list)
     shared: int = 0
     counter: int = 0
+    exchanges: bool = True
 
     def pick(self, choices: Any) -> Any:
         return self.draw(st.sampled_from(list(choices)))
@@ -110,7 +111,9 @@ class Builder:
         self.lines.append("    " * indent + line)
 
     def statement(self, indent: int, *, divergent: bool) -> None:
-        kinds = ["assign", "assign", "assign", "if", "for", "while"] + ([] if divergent else ["exchange"])
+        kinds = ["assign", "assign", "assign", "if", "for", "while"] + (
+            ["exchange"] if self.exchanges and not divergent else []
+        )
         kind = self.pick(kinds if indent < 3 else ("assign",))
         getattr(self, kind)(indent, divergent)
 
@@ -185,9 +188,9 @@ for word in ("if", "for", "while"):
 
 
 @st.composite
-def kernels(draw: Any) -> str:
-    """The source of a kernel over inputs ``a_<type>`` and outputs ``out`` and ``out_int``."""
-    builder = Builder(draw)
+def kernels(draw: Any, *, shared: bool = True) -> str:
+    """The source of a kernel over inputs ``a_<type>`` and outputs ``o_<type>``."""
+    builder = Builder(draw, exchanges=shared)
     parameters = ", ".join(f"a_{name}" for name in TYPES)
     builder.lines = [
         f"def kernel({parameters}, {', '.join(f'o_{t}' for t in TYPES)}):",

@@ -165,3 +165,19 @@ def test_what_is_no_array_is_refused() -> None:
         cuda.to_device(np.zeros(3), copy=False)
     with pytest.raises(TypeError):
         len(cuda.to_device(np.float64(1)))
+
+
+class Foreign:
+    """Another library's device array."""
+
+    def __init__(self, typestr: str, stream: int | None = None) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": (2, 3), "typestr": typestr, "data": (4096, False), "version": 3,
+            "strides": None, "stream": stream,
+        }  # fmt: skip
+
+
+def test_bool_arrays_of_other_libraries_keep_their_pointer_and_stream() -> None:
+    seen = cuda.as_cuda_array(Foreign("|b1", stream=9), sync=False)
+    assert (seen.words[1:], seen.dtype, seen.stream) == ((4096, 2, 3, 3, 1), np.bool_, 9)
+    assert cuda.is_cuda_array(Foreign("|b1"))

@@ -44,6 +44,31 @@ def test_a_second_launch_of_the_same_types_compiles_nothing(fake: FakeBackend) -
     assert (fake.count("program"), fake.count("prepare")) == (1, 2)
 
 
+def test_a_warmed_launch_passes_what_the_first_one_did(fake: FakeBackend) -> None:
+    kernel, x = cuda.jit(function(AXPY)), cuda.device_array(8)
+    for value in (3, 2.5, np.float32(3), np.uint8(3), True):
+        for _ in range(3):
+            kernel[1, 32](value, x, x)
+    passed = [arguments for _, arguments in launches(fake)]
+    assert passed[::3] == passed[1::3] == passed[2::3]
+    kernel[1, 32](2**63, x, x)  # an int that is uint64 does not take the int64 kernel
+    assert np.asarray(launches(fake)[-1][1][0]).dtype == np.uint64
+
+
+def test_threads_on_two_backends_keep_to_their_own() -> None:
+    kernel = cuda.jit(function(AXPY))
+    backends = FakeBackend(), FakeBackend()
+    for backend in backends * 3:
+        with use(backend):
+            x = cuda.device_array(8)
+            kernel[1, 32](1.0, x, x)
+    assert [backend.count("launch") for backend in backends] == [3, 3]
+    with use(backends[0]):
+        theirs = cuda.device_array(8)
+    with use(backends[1]), pytest.raises(UnsupportedError, match="cannot be used on"):
+        kernel[1, 32](1.0, theirs, theirs)
+
+
 def test_other_types_and_layouts_are_other_specialisations(fake: FakeBackend) -> None:
     kernel = cuda.jit(function(AXPY))
     x = cuda.device_array(8)
@@ -60,8 +85,8 @@ def test_scalars_have_numbas_types_and_their_own_width(fake: FakeBackend) -> Non
     for value in (3, 3.0, np.float32(3), np.int16(3), True, np.uint64(3), 2**63, np.float16(3)):
         kernel[1, 32](value, x, x)
     passed = [arguments[0] for _, arguments in launches(fake)]
-    kinds = [type(v) for v in passed]
-    assert kinds == [int, float, np.float32, np.int16, bool, np.uint64, np.uint64, np.uint16]
+    kinds = [np.asarray(v).dtype.name for v in passed]
+    assert kinds == ["int64", "float64", "float32", "int16", "bool", "uint64", "uint64", "uint16"]
     assert passed[-1] == np.float16(3).view(np.uint16)
 
 
@@ -159,7 +184,7 @@ def test_a_list_of_signatures_picks_the_exact_one(fake: FakeBackend) -> None:
     )(function(AXPY))
     x = cuda.device_array(8)
     kernel[1, 32](3, x, x)
-    assert type(launches(fake)[0][1][0]) is int
+    assert np.asarray(launches(fake)[0][1][0]).dtype == np.int64
 
 
 def test_a_signature_finds_refused_source_at_definition() -> None:

@@ -198,6 +198,21 @@ def test_recursion_is_refused() -> None:
         build(KernelSource(function(text)), (FLOATS,))
 
 
+def test_a_row_bound_in_a_loop_is_the_same_row_in_every_round() -> None:
+    text = (
+        "def kernel(x, y):\n    s = 0\n    for i in range(x.shape[0]):\n        row = x[i]\n"
+        "        for j in range(len(row)):\n            s += row[j]\n    y[0] = s\n    y[1] = row[0]\n"
+    )
+    y = np.zeros(2)
+    interpret(cuda.jit(function(text)), 1, 1, np.arange(6.0).reshape(2, 3), y)
+    assert y.tolist() == [15, 3]
+
+
+def test_a_name_bound_to_two_arrays_on_two_paths_is_refused() -> None:
+    with pytest.raises(KernelSyntaxError, match="bound to different things"):
+        lowered("a = x\nif n > 1:\n    a = y\na[0] = 1", x=FLOATS, y=FLOATS, n=SCALARS["int32"])
+
+
 def test_a_lambda_is_no_kernel() -> None:
     with pytest.raises((KernelSyntaxError, SyntaxError)):
         build(KernelSource(lambda _x: None), (FLOATS,))

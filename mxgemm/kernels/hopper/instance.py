@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from mxgemm.device.tensor_map import TensorMap
 from mxgemm.kernels.hopper.maps import matrix_map, panel_map, store_maps
 from mxgemm.kernels.hopper.tiles import ROW_BYTES, HopperTile
 from mxgemm.kernels.hopper.wgmma import Wgmma
 from mxgemm.kernels.instance import KernelInstance
 from mxgemm.kernels.names import CXX, SIZES
-from mxgemm.kernels.tensor_map import TensorMap
 from mxgemm.problem import GemmProblem
 
 __all__ = ["HopperInstance"]
@@ -170,7 +170,9 @@ class HopperInstance(KernelInstance):
                                     ("map_tail", self.bulk_store and self._has_tail)) if there]  # fmt: skip
         maps = [f"const __grid_constant__ TensorMap {name}" for name in names]
         parameters = ", ".join([*maps, *(f"{kind} {name}" for kind, name in self.parameters)])
-        addresses = (f"address_of({n})" if n in names else "0" for n in ("map_a", "map_b", "map_d", "map_tail"))
+        addresses = (
+            f"address_of({n})" if n in names else "0" for n in ("map_a", "map_b", "map_d", "map_tail")
+        )
         mode = "MODE_PRODUCT | MODE_C" if self.reads_c else "MODE_PRODUCT"
         cluster = f"__cluster_dims__({self.tile.cluster}, 1, 1) " if self.tile.cluster > 1 else ""
         members = "\n".join(f"    {line}" for line in self.constants())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mxgemm.device.tensor_map import TensorMap
 from mxgemm.kernels.hopper.tiles import ROW_BYTES
 from mxgemm.kernels.names import SIZES
-from mxgemm.kernels.tensor_map import TensorMap
 from mxgemm.problem import Matrix
 
 __all__ = ["matrix_map", "panel_map", "store_maps"]

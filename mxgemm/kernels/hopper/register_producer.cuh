@@ -1,13 +1,14 @@
 // Producers for operands that the copy engine cannot read (a pointer or a leading dimension off 16 bytes):
 // warpgroups that read aligned 16-byte granules, shift neighbours together, and write the swizzled stage
 // themselves.  16 rows further is a multiple of 16 bytes further, so a thread's shift never changes in a tile.
-// Nothing outside the matrix's first and last element is read: granules that reach over are read by element.
+// Nothing outside the matrix's first and last element is read: a batch that would is copied by element.
 
 struct Granules { u32 word[8]; };    // two neighbours
 
-// Without `needed` the words stay as they were: what they hold is masked or patched afterwards.
+// Zeros without `needed`.  A register that is written under a predicate alone would stay alive round the loop.
 __device__ __forceinline__ void load_granule(u32* word, const char* address, bool needed) {
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n"
+                 "mov.b32 %0, 0;\nmov.b32 %1, 0;\nmov.b32 %2, 0;\nmov.b32 %3, 0;\n"
                  "@p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
                  : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3]) : "l"(address), "r"(int(needed)));
 }
@@ -17,11 +18,23 @@ template <class Element> __device__ __forceinline__ void copy_element(u32 target
     else asm volatile("st.shared.u32 [%0], %1;" ::"r"(target), "r"(*reinterpret_cast<const u32*>(address)) : "memory");
 }
 
+// Four passes of a thread: its piece of rows 16 apart.
+struct Batch {
+    static constexpr int PASSES = 4;
+    const char* at;     // the granule that holds the piece's first byte, in the first pass
+    int rows_left;      // pass i lies in the matrix when 16 i < rows_left
+    int bytes;          // of the piece that lie in the matrix; not positive when none does
+    bool safe;          // whether no granule reaches over the matrix's ends
+
+    __device__ __forceinline__ int inside(int pass) const { return 16 * pass < rows_left ? bytes : 0; }
+};
+
 // Rows of 128 bytes of one operand, 8 threads a row, 16 rows a pass.
 template <class Element, bool K_MAJOR, int EXTENT> struct Rows {
     static constexpr int SIZE = sizeof(Element), DEPTH = ROW_BYTES / SIZE;
-    static constexpr int PANEL_PASSES = DEPTH / 16;    // of a panel whose rows run along m or n
-    static constexpr int PASSES = K_MAJOR ? EXTENT / 16 : (EXTENT + 63) / 64 * PANEL_PASSES;
+    static constexpr int PASSES = K_MAJOR ? EXTENT / 16 : (EXTENT + 63) / 64 * (DEPTH / 16);
+    static constexpr int BATCHES = (PASSES + Batch::PASSES - 1) / Batch::PASSES;
+    static_assert(K_MAJOR || DEPTH == 16 * Batch::PASSES);    // a batch is one panel
     const char* granule;         // holds this thread's first byte
     const char *first, *past;    // of the whole matrix
     i64 pass_bytes;
@@ -44,24 +57,39 @@ template <class Element, bool K_MAJOR, int EXTENT> struct Rows {
         const i64 used = K_MAJOR ? columns : least(columns - inner, i64(EXTENT));
         inner_left = int(least(used * SIZE - piece * PIECE_BYTES, i64(1) << 30));
     }
-    __device__ __forceinline__ static int panel(int pass) { return K_MAJOR ? 0 : pass / PANEL_PASSES; }
-    __device__ __forceinline__ static int row(int pass) { return K_MAJOR ? pass : pass % PANEL_PASSES; }
-    // Bytes of this thread's piece that lie in the matrix; not positive when none does.
-    __device__ __forceinline__ int inside(int pass) const {
-        return 16 * row(pass) < outer_left ? inner_left - panel(pass) * ROW_BYTES : 0;
+    // The compiler may not compute batches ahead: their addresses would fill the registers.
+    __device__ __forceinline__ Batch batch(int index) {
+        asm volatile("" : "+l"(granule), "+r"(outer_left), "+r"(inner_left));
+        Batch x;
+        x.at = granule + (K_MAJOR ? index * Batch::PASSES * pass_bytes : i64(index) * ROW_BYTES);
+        x.rows_left = outer_left - (K_MAJOR ? 16 * Batch::PASSES * index : 0);
+        x.bytes = inner_left - (K_MAJOR ? 0 : index * ROW_BYTES);
+        const int last = least((x.rows_left - 1) / 16, Batch::PASSES - 1);
+        x.safe = x.at >= first && x.at + last * pass_bytes + 2 * PIECE_BYTES <= past;
+        return x;
     }
-    __device__ __forceinline__ const char* from(int pass) const { return granule + row(pass) * pass_bytes + panel(pass) * ROW_BYTES; }
-    // Whether the piece goes on in the next granule.
-    __device__ __forceinline__ bool goes_on(int bytes) const { return shift + least(bytes, PIECE_BYTES) > PIECE_BYTES; }
-
-    __device__ __forceinline__ void load(Granules& x, int pass) const {
-        const char* const at = from(pass);
-        const int bytes = inside(pass);
-        load_granule(x.word, at, bytes > 0 && at >= first && at + PIECE_BYTES <= past);
-        load_granule(x.word + 4, at + PIECE_BYTES, goes_on(bytes) && at + 2 * PIECE_BYTES <= past);
+    __device__ __forceinline__ void load(Granules (&x)[Batch::PASSES], int index) {
+        const Batch from = batch(index);
+        const char* at = from.at;
+        // Whether the piece goes on in the next granule.
+        const bool goes_on = shift + least(from.bytes, PIECE_BYTES) > PIECE_BYTES;
+#pragma unroll
+        for (int i = 0; i < Batch::PASSES; ++i, at += pass_bytes) {
+            const bool needed = from.safe && from.inside(i) > 0;
+            load_granule(x[i].word, at, needed);
+            load_granule(x[i].word + 4, at + PIECE_BYTES, needed && goes_on);
+        }
     }
-    __device__ __forceinline__ void store(u32 stage, Granules x, int pass, int thread) const {
-        const int words = shift / 4, bytes = inside(pass);
+    __device__ __forceinline__ void store(u32 stage, Granules (&x)[Batch::PASSES], int index, int thread) {
+        const Batch from = batch(index);
+        const u32 target = stage + swizzled(16 * Batch::PASSES * index + thread / 8, thread % 8);
+#pragma unroll
+        for (int i = 0; i < Batch::PASSES; ++i)
+            if (index * Batch::PASSES + i < PASSES) put(target + 16 * ROW_BYTES * i, x[i], from.inside(i));
+        if (!from.safe) copy(target, from, index);
+    }
+    __device__ __forceinline__ void put(u32 target, Granules& x, int bytes) const {
+        const int words = shift / 4;
 #pragma unroll
         for (int i = 0; i < 6; ++i) x.word[i] = words & 2 ? x.word[i + 2] : x.word[i];
 #pragma unroll
@@ -72,24 +100,20 @@ template <class Element, bool K_MAJOR, int EXTENT> struct Rows {
 #pragma unroll
             for (int i = 0; i < 4; ++i)
                 if (bytes < 4 * i + 4) x.word[i] = bytes <= 4 * i ? 0 : x.word[i] & ((1u << 8 * (bytes - 4 * i)) - 1);
-        asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(stage + swizzled(16 * pass + thread / 8, thread % 8)), "r"(x.word[0]),
-                     "r"(x.word[1]), "r"(x.word[2]), "r"(x.word[3]) : "memory");
+        asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(target), "r"(x.word[0]), "r"(x.word[1]), "r"(x.word[2]),
+                     "r"(x.word[3]) : "memory");
     }
-    // Pieces of which a granule reaches over the matrix's ends, element by element; few blocks have any.
-    __device__ __forceinline__ void patch(u32 stage, int thread) const {
-        if (granule >= first && from(PASSES - 1) + 2 * PIECE_BYTES <= past) return;
+    // Over what put() left, element by element.
+    __device__ __forceinline__ void copy(u32 target, const Batch& from, int index) const {
+        const char* at = from.at + shift;
 #pragma unroll 1
-        for (int pass = 0; pass < PASSES; ++pass) {
-            const char* const at = from(pass);
-            const int bytes = inside(pass);
-            if (bytes <= 0 || (at >= first && at + (goes_on(bytes) ? 2 : 1) * PIECE_BYTES <= past)) continue;
-            const u32 target = stage + swizzled(16 * pass + thread / 8, thread % 8);
+        for (int i = 0; i < Batch::PASSES && index * Batch::PASSES + i < PASSES; ++i, at += pass_bytes)
 #pragma unroll 1
-            for (int byte = 0; byte < PIECE_BYTES && byte < bytes; byte += SIZE) copy_element<Element>(target + byte, at + shift + byte);
-        }
+            for (int byte = 0; byte < least(from.inside(i), PIECE_BYTES); byte += SIZE)
+                copy_element<Element>(target + 16 * ROW_BYTES * i + byte, at + byte);
     }
     __device__ __forceinline__ void advance() {
-        granule += K_MAJOR ? i64(ROW_BYTES) : pass_bytes * PANEL_PASSES;
+        granule += K_MAJOR ? i64(ROW_BYTES) : pass_bytes * Batch::PASSES;
         if constexpr (K_MAJOR) inner_left -= ROW_BYTES;
         else outer_left -= DEPTH;
     }
@@ -99,25 +123,12 @@ template <class I> struct RegisterProducer {
     using S = Stage<I>;
     using RowsA = Rows<typename I::A, I::A_K_MAJOR, I::BM>;
     using RowsB = Rows<typename I::B, I::B_K_MAJOR, I::BN>;
-    static constexpr int A_PASSES = RowsA::PASSES, PASSES = A_PASSES + RowsB::PASSES, BATCH = 4;
-    static constexpr int BATCHES = (PASSES + BATCH - 1) / BATCH;
+    static constexpr int A_BATCHES = RowsA::BATCHES, BATCHES = A_BATCHES + RowsB::BATCHES;
     static_assert(I::CLUSTER == 1);
 
-    __device__ __forceinline__ static void load(Granules (&x)[BATCH], const RowsA& a, const RowsB& b, int batch) {
-#pragma unroll
-        for (int i = 0; i < BATCH; ++i) {
-            const int pass = batch * BATCH + i;
-            if (pass < A_PASSES) a.load(x[i], pass);
-            else if (pass < PASSES) b.load(x[i], pass - A_PASSES);
-        }
-    }
-    __device__ __forceinline__ static void store(const Granules (&x)[BATCH], const RowsA& a, const RowsB& b, u32 to_a, u32 to_b, int batch, int thread) {
-#pragma unroll
-        for (int i = 0; i < BATCH; ++i) {
-            const int pass = batch * BATCH + i;
-            if (pass < A_PASSES) a.store(to_a, x[i], pass, thread);
-            else if (pass < PASSES) b.store(to_b, x[i], pass - A_PASSES, thread);
-        }
+    __device__ __forceinline__ static void load(Granules (&x)[Batch::PASSES], RowsA& a, RowsB& b, int batch) {
+        if (batch < A_BATCHES) a.load(x, batch);
+        else b.load(x, batch - A_BATCHES);
     }
     // Producer warpgroup `producer` fills every I::PRODUCERS-th stage.
     template <class Tiles>
@@ -133,16 +144,15 @@ template <class I> struct RegisterProducer {
             for (int block = 0; block < blocks; ++block) {
                 if (turn == producer) {
                     const u32 to_a = shared + ring.stage * S::BYTES, to_b = to_a + S::A_BYTES;
-                    Granules x[2][BATCH];
+                    Granules x[2][Batch::PASSES];
                     load(x[0], a, b, 0);
                     ring.wait_empty();
 #pragma unroll
                     for (int batch = 0; batch < BATCHES; ++batch) {
                         if (batch + 1 < BATCHES) load(x[(batch + 1) % 2], a, b, batch + 1);
-                        store(x[batch % 2], a, b, to_a, to_b, batch, thread);
+                        if (batch < A_BATCHES) a.store(to_a, x[batch % 2], batch, thread);
+                        else b.store(to_b, x[batch % 2], batch - A_BATCHES, thread);
                     }
-                    a.patch(to_a, thread);
-                    b.patch(to_b, thread);
                     async_proxy_fence();
                     __syncwarp();
                     if (thread % 32 == 0) barrier_arrive(ring.full_barrier());

@@ -32,19 +32,27 @@ _ONE_CHAIN = (
     HopperTile(64, 64, 10, 1),
 )  # fmt: skip
 # A master sum beside the unit's: 128x256 does not fit the registers.
-_CHAINS = (HopperTile(128, 192, 4, 3), HopperTile(128, 128, 6), HopperTile(64, 128, 8), HopperTile(64, 64, 10, 1))
-_THROUGH_REGISTERS = (
-    HopperTile(128, 256, 4, 1), HopperTile(128, 208, 4, 1), HopperTile(128, 192, 4, 1), HopperTile(128, 128, 6, 1),
+_CHAINS = (
+    HopperTile(128, 208, 4, 3), HopperTile(128, 192, 4, 3), HopperTile(128, 128, 6), HopperTile(64, 128, 8),
     HopperTile(64, 64, 10, 1),
 )  # fmt: skip
-_WIDEST_BY_ELEMENT = 192  # beyond it, C read entry by entry spills
+_THROUGH_REGISTERS = (
+    HopperTile(128, 256, 4, 1), HopperTile(128, 208, 4, 1), HopperTile(128, 192, 4, 1),
+    HopperTile(128, 128, 6, 1), HopperTile(64, 64, 10, 1),
+)  # fmt: skip
+# Widest tile whose registers hold everything, tested by compiling each instance.
+_WIDEST = {"one chain": 256, "C by element": 192, "short chains": 208, "short chains and work": 192, "long chains": 192, "chains and C": 128,
+           "chains through registers": 128}  # fmt: skip
+_PLAIN = ("identity", "relu", "clamp")
+_SHARED_LIMIT = 227 * 1024
 
 _FIXED_US = 4.5  # launch, first fill of the ring, last store
 _UNIT_FLOPS_PER_US = {1: 12.34e6, 2: 6.17e6, 4: 3.08e6}  # a multiprocessor, by bytes of an element
 _INGEST_BYTES_PER_US = 110e3  # a multiprocessor
 _MEMORY_BYTES_PER_US = 3.9e6
 _EPILOGUE_US = (0.4, 1.1 / (128 * 256))  # a tile, and an entry of it
-_REGISTER_COPIES = 1.75  # shared memory is written by threads and granules are read twice
+_SHARED_BYTES_PER_US = 240e3  # a multiprocessor's path to shared memory and L1
+_CLUSTER_US, _CLUSTER_STAGE = 0.8, 0.99  # starts later, reads B once
 _DRAINED = 1.1  # sums of short chains are added while the other half multiplies
 _OVERLAP = 0.15  # of the smaller of computation and memory traffic that does not hide
 
@@ -104,20 +112,28 @@ def instances(p: ProductClass) -> Iterator[HopperInstance]:
     d_piece = LARGEST_ALIGNMENT // SIZES[p.epilogue.d]
     epilogue = replace(p.epilogue, vector=d_piece if p.d_piece >= d_piece else 1)
     a, b = (_operand(x, bulk) for x in (p.a, p.b))
-    for tile in _tiles(bulk, stages > 0):
-        if by_element and tile.columns > _WIDEST_BY_ELEMENT:
-            continue
-        yield HopperInstance(
+    widest = _WIDEST[_limit(p, bulk, stages, by_element)]
+    for tile in _THROUGH_REGISTERS if not bulk else _CHAINS if stages else _ONE_CHAIN:
+        found = HopperInstance(
             a, b, p.accumulator, epilogue, p.batch_axes, tile, stages, bulk, False, p.reads_c,
             p.reads_c and not by_element, p.multiprocessors,
         )  # fmt: skip
+        if tile.columns <= widest and found.shared_bytes <= _SHARED_LIMIT:
+            yield found
 
 
-def _tiles(bulk: bool, chains: bool) -> tuple[HopperTile, ...]:
-    if bulk:
-        return _CHAINS if chains else _ONE_CHAIN
-    widest = max(tile.columns for tile in _CHAINS) if chains else 256
-    return tuple(tile for tile in _THROUGH_REGISTERS if tile.columns <= widest)
+def _limit(p: ProductClass, bulk: bool, stages: int, by_element: bool) -> str:
+    """What a tile's width is limited by."""
+    if stages and not bulk:
+        return "chains through registers"
+    if stages and p.reads_c:
+        return "chains and C"
+    if stages > 1:
+        return "long chains"
+    if stages:
+        plain = p.epilogue.activation in _PLAIN and not p.epilogue.d.startswith("float8")
+        return "short chains" if plain else "short chains and work"
+    return "C by element" if by_element else "one chain"
 
 
 def _operand(x: OperandClass, bulk: bool) -> OperandClass:
@@ -135,13 +151,23 @@ def cost(instance: KernelInstance, p: GemmProblem, multiprocessors: int) -> floa
     taken = (min(tile.rows, p.m) + min(columns, p.n) / tile.cluster) * ROW_BYTES / _INGEST_BYTES_PER_US
     stage = max(units * (_DRAINED if instance.chain == 1 else 1.0), taken)
     if not instance.bulk_load:
-        stage = max(stage, _REGISTER_COPIES * units)
+        stage = max(stage, _register_copies(tile))
+    if tile.cluster > 1:
+        stage *= _CLUSTER_STAGE
     a_tile = -(-p.k // instance.depth) * stage + _EPILOGUE_US[0] + _EPILOGUE_US[1] * tile.rows * tile.columns
     computing = waves(instance, p, multiprocessors) * a_tile
     entries = p.m * p.n * p.products * SIZES[p.d.dtype]
     moved = (p.m + p.n) * p.k * size * p.products + entries * (2 if p.reads_c else 1)
     moving = moved / _MEMORY_BYTES_PER_US
-    return _FIXED_US + max(computing, moving) + _OVERLAP * min(computing, moving)
+    fixed = _FIXED_US + (_CLUSTER_US if tile.cluster > 1 else 0)
+    return fixed + max(computing, moving) + _OVERLAP * min(computing, moving)
+
+
+def _register_copies(tile: HopperTile) -> float:
+    """Microseconds of a stage on the path that granules, read twice, stores and wgmma's reads share."""
+    copied = 3 * (tile.rows + tile.columns)
+    multiplied = tile.consumers * (64 + tile.columns)
+    return (copied + multiplied) * ROW_BYTES / _SHARED_BYTES_PER_US
 
 
 def waves(instance: HopperInstance, p: GemmProblem, multiprocessors: int) -> int:

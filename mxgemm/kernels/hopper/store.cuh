@@ -67,6 +67,10 @@ template <class I> struct Store {
     __device__ __forceinline__ static u32 place(int row, int byte, bool tail) {
         return tail ? row * TAIL_BYTES + byte : swizzled(row, byte / PIECE_BYTES) + byte % PIECE_BYTES;
     }
+    // Keeps ptxas from reading C far ahead, which would fill the registers.
+    __device__ __forceinline__ void keep_order() const {
+        if (p.mode & MODE_C) __syncwarp();
+    }
     // Columns [chunk * COLUMNS, …) of the warp's 16 rows into `buffer`.
     __device__ __forceinline__ void stage(u32 buffer, int chunk, bool tail, const TilePlace& tile, const T (&sums)[I::BN / 2]) {
         const int warp = thread / 32, lane = thread % 32, top = 16 * warp + lane / 4;
@@ -76,6 +80,7 @@ template <class I> struct Store {
             for (int block = 0; block < COLUMNS / 8; block += 2) {
                 const int first = chunk * COLUMNS / 8 + block;
                 if (4 * first >= I::BN / 2) continue;
+                keep_order();
                 u32 word[4] = {};
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
@@ -91,6 +96,7 @@ template <class I> struct Store {
             for (int block = 0; block < COLUMNS / 8; ++block)
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
+                    keep_order();
                     const int i = chunk * COLUMNS / 8 + block, at = 4 * i + 2 * half, row = top + 8 * half;
                     if (at >= I::BN / 2) continue;
                     const Pair f = finish(tile, 64 * group + row, 8 * i + 2 * (lane % 4), sums[at], sums[at + 1]);

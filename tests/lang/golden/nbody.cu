@@ -19,11 +19,11 @@ extern "C" __global__ void nbody(const float* position, long long position_n0, l
     float ax;
     float ay;
     float az;
-    const float* t1;
+    const float* tview0;
     attraction_0_result result;
+    float t4;
     float t5;
     float t6;
-    float t7;
     float fx;
     float fy;
     float fz;
@@ -34,18 +34,18 @@ extern "C" __global__ void nbody(const float* position, long long position_n0, l
     ax = 0.0f;
     ay = 0.0f;
     az = 0.0f;
-    t1 = position + (i * position_n1);
+    tview0 = position + (i * position_n1);
     for (long long j = 0ll; j < position_n0; ++j) {
         if (j == i) {
             continue;
         }
-        result = attraction_0(position[j * position_n1 + 0ll] - t1[0ll], position[j * position_n1 + 1ll] - t1[1ll], position[j * position_n1 + 2ll] - t1[2ll]);
-        t5 = result.item0;
-        t6 = result.item1;
-        t7 = result.item2;
-        fx = t5;
-        fy = t6;
-        fz = t7;
+        result = attraction_0(position[j * position_n1 + 0ll] - tview0[0ll], position[j * position_n1 + 1ll] - tview0[1ll], position[j * position_n1 + 2ll] - tview0[2ll]);
+        t4 = result.item0;
+        t5 = result.item1;
+        t6 = result.item2;
+        fx = t4;
+        fy = t5;
+        fz = t6;
         ax = ax + ((0.5f * mass[j]) * fx);
         ay = ay + ((0.5f * mass[j]) * fy);
         az = az + ((0.5f * mass[j]) * fz);

@@ -1,0 +1,131 @@
+"""Times on the device: bursts of calls and sustained runs of several callables, in turn."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+Call = Callable[[int], object]  # of the number of the operand set
+
+BURST = 8
+FLUSHED = 192 << 20  # bytes; more than the L2 cache
+SPIN = 200_000  # cycles during which the host gets ahead of the device
+
+
+class Repeated:
+    """``BURST`` calls on operand sets in turn, as a CUDA graph where they can be captured.
+
+    A graph leaves the host's cost out, which is measured apart.
+    """
+
+    def __init__(self, call: Call, sets: int, count: int = BURST) -> None:
+        self.count, self.graph = count, None
+        self._calls = [lambda i=i: call(i % sets) for i in range(count)]
+        self._eager()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph):
+                self._eager()
+        except (RuntimeError, ValueError):
+            torch.cuda.synchronize()
+            return
+        self.graph = graph
+
+    def _eager(self) -> None:
+        for one in self._calls:
+            one()
+
+    def __call__(self) -> None:
+        if self.graph is None:
+            self._eager()
+        else:
+            self.graph.replay()
+
+
+_flush: list[Any] = []
+
+
+def _flushed() -> None:
+    if not _flush:
+        _flush.append(torch.empty(FLUSHED, dtype=torch.uint8, device="cuda"))
+    _flush[0].zero_()
+
+
+def _timed(work: Callable[[], object]) -> float:
+    """Milliseconds of ``work`` on the device, caches flushed before."""
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    _flushed()
+    torch.cuda._sleep(SPIN)
+    begin.record()
+    work()
+    end.record()
+    end.synchronize()
+    return float(begin.elapsed_time(end))
+
+
+def bursts(calls: Mapping[str, Call], sets: int, *, seconds: float = 0.25) -> dict[str, float]:
+    """Microseconds of one call in a burst: the median of several bursts, the callables in turn."""
+    ready = _repeated(calls, sets)
+    first = max(_timed(one) for one in ready.values()) / 1e3
+    rounds = min(9, max(3, int(seconds / first / len(ready))))
+    pause = min(0.01, 2 * first)
+    times: dict[str, list[float]] = {name: [] for name in ready}
+    for _ in range(rounds):
+        for name, one in ready.items():
+            time.sleep(pause)
+            times[name].append(_timed(one))
+    return {name: 1e3 * statistics.median(found) / ready[name].count for name, found in times.items()}
+
+
+def sustained(calls: Mapping[str, Call], sets: int, *, seconds: float = 0.3) -> dict[str, float]:
+    """Microseconds of one call while the device is kept busy: the second half of a run of ``seconds``."""
+    found = {}
+    for name, one in _repeated(calls, sets).items():
+        each = max(_timed(one) / 1e3, 1e-6)
+        half = max(1, int(seconds / 2 / each))
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        for _ in range(half):
+            one()
+        begin.record()
+        for _ in range(half):
+            one()
+        end.record()
+        end.synchronize()
+        found[name] = 1e3 * float(begin.elapsed_time(end)) / half / one.count
+    return found
+
+
+def _repeated(calls: Mapping[str, Call], sets: int) -> dict[str, Repeated]:
+    """Bursts of eight, of fewer where one call takes more than 25 ms."""
+    slowest = 0.0
+    for call in calls.values():
+        call(0)
+        slowest = max(slowest, _timed(lambda call=call: call(0)))
+    count = BURST if slowest < 25 else 2
+    return {name: Repeated(call, sets, count) for name, call in calls.items()}
+
+
+def host_microseconds(
+    calls: Mapping[str, Callable[[], object]], *, count: int = 2000, rounds: int = 7
+) -> dict[str, float]:
+    """Microseconds of host time of one call: medians of loops in turn, with an idle device before each."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            call()
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            for _ in range(count):
+                call()
+            times[name].append((time.perf_counter() - begin) / count * 1e6)
+            torch.cuda.synchronize()
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    return statistics.geometric_mean(values) if values else float("nan")
