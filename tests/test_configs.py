@@ -228,7 +228,7 @@ def test_scalar_runs_everywhere(arch: str) -> None:
     assert has_unit(None, arch)
 
 
-# Kernels: what the first GPU family brings
+# Kernels: what the GPU families bring
 
 
 @each_row
@@ -238,6 +238,7 @@ def test_the_kernels_column(row: Configuration) -> None:
         "int8|uint8/exact": {"sm_75", *ampere, "sm_100", "sm_120"},
         "float16/native": {"sm_75", *ampere},
         "bfloat16/native": ampere,
+        "float8_e4m3fn|float8_e5m2/native": {"sm_90"},
         "float32/f16": ampere,
         "float32/bf16": ampere,
         "float32/tf32": ampere,

@@ -110,8 +110,8 @@ def test_float32_elsewhere(arch: str, grants: tuple[str, ...], expected: str) ->
     [
         ("float16", {"sm_75", "sm_80", "sm_86", "sm_89", "sm_90"}),
         ("bfloat16", {"sm_80", "sm_86", "sm_89", "sm_90"}),
-        ("float8_e4m3fn", set()),
-        ("float8_e5m2", set()),
+        ("float8_e4m3fn", {"sm_90"}),
+        ("float8_e5m2", {"sm_90"}),
     ],
 )
 def test_narrow_floats_need_relaxed_accumulation_and_a_kernel(dtype: str, architectures: set[str]) -> None:

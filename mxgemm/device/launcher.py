@@ -127,7 +127,7 @@ class BoundLaunch:
 
     __slots__ = ("_frames", "_launch", "_maps", "_parameters", "_pointers", "_several", "_success", "kernel")
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  # in the driver's order
         self,
         kernel: CompiledKernel,
         grid: tuple[int, ...],

@@ -91,10 +91,7 @@ class EncodedMap:
         """
         if target == self._target:
             return
-        if self._target:
-            status = _replace_address()(self.address, target)
-        else:
-            status = self._encode_at(target)
+        status = _replace_address()(self.address, target) if self._target else self._encode_at(target)
         if status != 0:
             raise driver.DriverError(f"the tensor map {self._spec} at {target:#x}", f"error {status}")
         self._target = target

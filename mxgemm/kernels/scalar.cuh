@@ -131,7 +131,8 @@ template <class I> __device__ __forceinline__ void scalar(const Arguments<typena
         const int thread = threadIdx.x;
         typename S::Copies copies{{a, p.a_outer, p.a_inner, tile.row, p.m, thread},
                                   {b, p.b_outer, p.b_inner, tile.col, p.n, thread}};
-        run_pipeline<I::STAGES, S::STAGE_BYTES, I::DEPTH, I::DEPTH, I::DEPTH - 1, I::BUFFERS>(
+        // Copies begin in one step: spread, their addresses take registers that two blocks do not have.
+        run_pipeline<I::STAGES, S::STAGE_BYTES, I::DEPTH, I::DEPTH, 1, I::BUFFERS>(
             copies, work, shared_address(shared), p.k);
     }
     store_tile<typename I::Epilogue, I::VECTOR, I::BN, S::THREADS>(

@@ -141,9 +141,9 @@ def _operand(x: OperandClass) -> str:
     return f"Operand<{CXX[x.dtype]}, {CXX[x.dtype]}, {x.layout}, {SIZES[x.dtype]}>"
 
 
-# Two blocks of 128 registers a thread hide each other's barriers.  float64 sums and conversions of 8-bit
-# floats need a block's worth of registers; integers, at half the rate, gain nothing from a second block.
-_LARGE = ScalarTile(128, 128, 8, 8, 4, 2, buffers=1)
+# Two blocks of 128 registers a thread hide each other's barriers, where float32 operands need no registers
+# on their way.  Other sums and operands take a block's worth.
+_LARGE = ScalarTile(128, 128, 8, 8, 4, 2)
 _LARGE_ALONE = ScalarTile(128, 128, 8, 8, 4, 1)
 _LARGE_64_BIT = ScalarTile(64, 64, 4, 8, 4, 2)
 _SMALL = ScalarTile(32, 32, 4, 8, 4, 4)
@@ -151,16 +151,15 @@ _SMALL = ScalarTile(32, 32, 4, 8, 4, 4)
 
 def instances(p: ProductClass) -> Iterator[ScalarInstance]:
     """Every instance that can compute this class of products, largest tile first."""
+    asynchronous = has_async_copies(p.arch)
     if p.accumulator == "float64":
         large: tuple[ScalarTile, ...] = (_LARGE_ALONE, _LARGE_64_BIT)
     elif SIZES[p.accumulator] == 8:
         large = (_LARGE_64_BIT,)
     else:
-        float8 = any(dtype.startswith("float8") for dtype in (p.a.dtype, p.b.dtype, p.epilogue.d))
-        large = (_LARGE_ALONE if float8 or "int" in p.accumulator else _LARGE,)
+        unconverted = p.a.dtype == p.b.dtype == p.epilogue.d == "float32"
+        large = (_LARGE if unconverted and asynchronous else _LARGE_ALONE,)
     for tile in (*large, _SMALL):
-        found = ScalarInstance(
-            p.a, p.b, p.accumulator, p.epilogue, p.batch_axes, tile, has_async_copies(p.arch)
-        )
+        found = ScalarInstance(p.a, p.b, p.accumulator, p.epilogue, p.batch_axes, tile, asynchronous)
         if found.shared_bytes <= SHARED_KIB[p.arch] * 1024:
             yield found

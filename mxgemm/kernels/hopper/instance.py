@@ -139,11 +139,13 @@ class HopperInstance(KernelInstance):
             "using Unit = InstanceUnit;",
             f"using Epilogue = ::{self.epilogue.cxx()};",
             f"using Chains = {chains}<Instance>;",
-            f"static constexpr bool A_K_MAJOR = {_word(self.a_k_major)}, B_K_MAJOR = {_word(self.b_k_major)};",
+            f"static constexpr bool A_K_MAJOR = {_word(self.a_k_major)};",
+            f"static constexpr bool B_K_MAJOR = {_word(self.b_k_major)};",
             f"static constexpr int BM = {t.rows}, BN = {t.columns}, STAGES = {t.stages};",
             f"static constexpr int CLUSTER = {t.cluster}, GROUP = {t.group};",
             f"static constexpr int CHAIN_STAGES = {self.chain}, BUFFERS = {t.buffers};",
-            f"static constexpr bool BULK_LOAD = {_word(self.bulk_load)}, BULK_STORE = {_word(self.bulk_store)};",
+            f"static constexpr bool BULK_LOAD = {_word(self.bulk_load)};",
+            f"static constexpr bool BULK_STORE = {_word(self.bulk_store)};",
             f"static constexpr bool C_PAIRS = {_word(self.c_pairs)}, CONVERTED = {_word(self.converted)};",
             f"static constexpr int PRODUCERS = {t.producers};",
             f"static constexpr int PRODUCER_REGISTERS = {producer}, CONSUMER_REGISTERS = {consumer};",
@@ -166,13 +168,13 @@ class HopperInstance(KernelInstance):
 
     def generated(self) -> str:
         """The source's own part: the instruction, constants and entry."""
-        names = [n for n, there in (("map_a", self.bulk_load), ("map_b", self.bulk_load), ("map_d", self.bulk_store),
-                                    ("map_tail", self.bulk_store and self._has_tail)) if there]  # fmt: skip
-        maps = [f"const __grid_constant__ TensorMap {name}" for name in names]
+        has_tail = self.bulk_store and self.tile.columns * SIZES[self.epilogue.d] % ROW_BYTES != 0
+        present = {
+            "map_a": self.bulk_load, "map_b": self.bulk_load, "map_d": self.bulk_store, "map_tail": has_tail,
+        }  # fmt: skip
+        maps = [f"const __grid_constant__ TensorMap {name}" for name, there in present.items() if there]
         parameters = ", ".join([*maps, *(f"{kind} {name}" for kind, name in self.parameters)])
-        addresses = (
-            f"address_of({n})" if n in names else "0" for n in ("map_a", "map_b", "map_d", "map_tail")
-        )
+        addresses = (f"address_of({name})" if there else "0" for name, there in present.items())
         mode = "MODE_PRODUCT | MODE_C" if self.reads_c else "MODE_PRODUCT"
         cluster = f"__cluster_dims__({self.tile.cluster}, 1, 1) " if self.tile.cluster > 1 else ""
         members = "\n".join(f"    {line}" for line in self.constants())
@@ -183,10 +185,6 @@ class HopperInstance(KernelInstance):
             f"    Arguments<{CXX[self.accumulator]}> p;\n{self.fills({'mode': mode})}\n"
             f"    hopper_gemm<Instance>({', '.join(addresses)}, p);\n}}\n"
         )
-
-    @property
-    def _has_tail(self) -> bool:
-        return self.tile.columns * SIZES[self.epilogue.d] % ROW_BYTES != 0
 
     def grid(self, problem: GemmProblem) -> tuple[int, int, int]:
         """One block a multiprocessor, or a tile each when there are fewer."""

@@ -41,8 +41,10 @@ _THROUGH_REGISTERS = (
     HopperTile(128, 128, 6, 1), HopperTile(64, 64, 10, 1),
 )  # fmt: skip
 # Widest tile whose registers hold everything, tested by compiling each instance.
-_WIDEST = {"one chain": 256, "C by element": 192, "short chains": 208, "short chains and work": 192, "long chains": 192, "chains and C": 128,
-           "chains through registers": 128}  # fmt: skip
+_WIDEST = {
+    "one chain": 256, "C by element": 192, "short chains": 208, "short chains and work": 192,
+    "long chains": 192, "chains and C": 128, "chains through registers": 128,
+}  # fmt: skip
 _PLAIN = ("identity", "relu", "clamp")
 _SHARED_LIMIT = 227 * 1024
 

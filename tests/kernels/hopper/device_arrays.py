@@ -1,4 +1,4 @@
-"""Arrays on a device with guard bands: any layout, leading dimension, offset and batch, poisoned all round."""
+"""Arrays on a device with guard bands: any layout, leading dimension, offset and batch, poisoned around."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wgmma family on a Hopper GPU gives the CPU model's bits: layouts, sizes, alignments, tiles, epilogues."""
+"""The wgmma family on a Hopper GPU gives the CPU model's bits in every layout, tile, epilogue."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from tests.policies import outcome, product
 pytestmark = pytest.mark.gpu
 
 E4M3, E5M2 = "float8_e4m3fn", "float8_e5m2"
-TILES = ((128, 256, 2), (128, 256, 1), (128, 208, 1), (128, 192, 1), (128, 128, 1), (64, 256, 1), (64, 128, 1),
-         (64, 64, 1))  # fmt: skip
+TILES = (
+    (128, 256, 2), (128, 256, 1), (128, 208, 1), (128, 192, 1), (128, 128, 1), (64, 256, 1), (64, 128, 1),
+    (64, 64, 1),
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
