@@ -251,6 +251,9 @@ def main() -> int:
     import cupy
     from numba import cuda as numba_cuda
 
+    if not hasattr(np, "row_stack"):
+        np.row_stack = np.vstack  # removed in NumPy 2.5; numba-cuda 0.30 still names it
+
     from mxgemm import cuda
 
     peers = {

@@ -26,10 +26,13 @@ class Subject:
     ----------
     sets : list of dict
         By the names that kernels know arrays by.
+    workspace : torch.Tensor or None
+        For operands that are packed, so that the call can be captured.
     """
 
     case: Case
     sets: list[dict[str, Any]]
+    workspace: Any = None
 
     def ours(self, number: int) -> object:
         return mx.gemm(**self._arguments(number))
@@ -39,11 +42,12 @@ class Subject:
         epilogue = {"epilogue": epilogue_of(p, x)} if p.bias or p.activation != "identity" else {}
         scalars = {"alpha": p.alpha, "beta": p.beta} if (p.alpha, p.beta) != (1, 0) else {}
         arrays = {"a": x["a"], "b": x["b"], "c": x.get("c"), "out": x["d"]}
-        return {**arrays, **scalars, **epilogue, "precision": p.precision}
+        memory = {"workspace": self.workspace} if self.workspace is not None else {}
+        return {**arrays, **scalars, **epilogue, **memory, "precision": p.precision}
 
-    def kernel(self) -> Any:
-        """The instance that runs."""
-        return mx.explain(**self._arguments(0)).kernel
+    def plan(self) -> mx.Plan:
+        """What runs."""
+        return mx.explain(**self._arguments(0))
 
     def torch_peer(self) -> Call | None:
         """The vendor's library through torch; None where torch does not offer the product."""
@@ -122,4 +126,8 @@ def subject_of(case: Case) -> Subject:
                 found[name] = _random(dtype, shape, layout.order_of(name))
         return found
 
-    return Subject(case, [made() for _ in range(count)])
+    subject = Subject(case, [made() for _ in range(count)])
+    needed = subject.plan().workspace_bytes
+    if needed:
+        subject.workspace = torch.empty(needed, dtype=torch.uint8, device="cuda")
+    return subject

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Sequence
 
-from benchmarks.timing import geometric_mean
 from mxgemm.report import Measurement, PerformanceRecord
 
 
@@ -48,7 +48,13 @@ def _means(found: list[Measurement]) -> str:
         if one.ratio is not None and "torch" in one.peers and _is_aligned(one):
             groups.setdefault((_kind(one), one.group, one.mode), []).append(one.ratio)
     rows = [
-        (*key, str(len(ratios)), f"{geometric_mean(ratios):.3f}", f"{min(ratios):.2f}", f"{max(ratios):.2f}")
+        (
+            *key,
+            str(len(ratios)),
+            f"{statistics.geometric_mean(ratios):.3f}",
+            f"{min(ratios):.2f}",
+            f"{max(ratios):.2f}",
+        )
         for key, ratios in groups.items()
     ]
     return _table(("configuration", "part", "mode", "shapes", "geometric mean", "least", "largest"), rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -17,24 +17,18 @@ SPIN = 200_000  # cycles during which the host gets ahead of the device
 
 
 class Repeated:
-    """``BURST`` calls on operand sets in turn, as a CUDA graph where they can be captured.
+    """``count`` calls on operand sets in turn, as a CUDA graph where they can be captured.
 
     A graph leaves the host's cost out, which is measured apart.
     """
 
-    def __init__(self, call: Call, sets: int, count: int = BURST) -> None:
+    def __init__(self, call: Call, sets: int, count: int, *, graphs: bool) -> None:
         self.count, self.graph = count, None
         self._calls = [lambda i=i: call(i % sets) for i in range(count)]
         self._eager()
         torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        try:
-            with torch.cuda.graph(graph):
-                self._eager()
-        except (RuntimeError, ValueError):
-            torch.cuda.synchronize()
-            return
-        self.graph = graph
+        if graphs:
+            self.graph = _captured(self._eager)
 
     def _eager(self) -> None:
         for one in self._calls:
@@ -45,6 +39,23 @@ class Repeated:
             self._eager()
         else:
             self.graph.replay()
+
+
+def _captured(work: Callable[[], object]) -> torch.cuda.CUDAGraph | None:
+    """``work`` as a graph; None when it cannot be captured."""
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    try:
+        with torch.cuda.stream(stream):
+            graph.capture_begin()
+            try:
+                work()
+            finally:
+                graph.capture_end()
+    except (RuntimeError, ValueError) as error:
+        print(f"not captured: {str(error)[:200]}", flush=True)
+        torch.cuda.synchronize()
+        return None
+    return graph
 
 
 _flush: list[Any] = []
@@ -68,9 +79,11 @@ def _timed(work: Callable[[], object]) -> float:
     return float(begin.elapsed_time(end))
 
 
-def bursts(calls: Mapping[str, Call], sets: int, *, seconds: float = 0.25) -> dict[str, float]:
+def bursts(
+    calls: Mapping[str, Call], sets: int, *, seconds: float = 0.25, graphs: bool = True
+) -> dict[str, float]:
     """Microseconds of one call in a burst: the median of several bursts, the callables in turn."""
-    ready = _repeated(calls, sets)
+    ready = _repeated(calls, sets, graphs=graphs)
     first = max(_timed(one) for one in ready.values()) / 1e3
     rounds = min(9, max(3, int(seconds / first / len(ready))))
     pause = min(0.01, 2 * first)
@@ -85,7 +98,7 @@ def bursts(calls: Mapping[str, Call], sets: int, *, seconds: float = 0.25) -> di
 def sustained(calls: Mapping[str, Call], sets: int, *, seconds: float = 0.3) -> dict[str, float]:
     """Microseconds of one call while the device is kept busy: the second half of a run of ``seconds``."""
     found = {}
-    for name, one in _repeated(calls, sets).items():
+    for name, one in _repeated(calls, sets, graphs=True).items():
         each = max(_timed(one) / 1e3, 1e-6)
         half = max(1, int(seconds / 2 / each))
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -100,14 +113,14 @@ def sustained(calls: Mapping[str, Call], sets: int, *, seconds: float = 0.3) -> 
     return found
 
 
-def _repeated(calls: Mapping[str, Call], sets: int) -> dict[str, Repeated]:
+def _repeated(calls: Mapping[str, Call], sets: int, *, graphs: bool) -> dict[str, Repeated]:
     """Bursts of eight, of fewer where one call takes more than 25 ms."""
     slowest = 0.0
     for call in calls.values():
         call(0)
         slowest = max(slowest, _timed(lambda call=call: call(0)))
     count = BURST if slowest < 25 else 2
-    return {name: Repeated(call, sets, count) for name, call in calls.items()}
+    return {name: Repeated(call, sets, count, graphs=graphs) for name, call in calls.items()}
 
 
 def host_microseconds(
@@ -125,7 +138,3 @@ def host_microseconds(
             times[name].append((time.perf_counter() - begin) / count * 1e6)
             torch.cuda.synchronize()
     return {name: statistics.median(found) for name, found in times.items()}
-
-
-def geometric_mean(values: Sequence[float]) -> float:
-    return statistics.geometric_mean(values) if values else float("nan")

@@ -6,6 +6,7 @@ Exit status: 0; 1 when a verification failed or evidence is stale; 2 for bad inp
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         The exit status.
     """
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_args(cli_gemm.with_values_joined(sys.argv[1:] if arguments is None else arguments))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", MxgemmWarning)
         status = _guarded(options)
@@ -44,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _guarded(options: argparse.Namespace) -> int:
     try:
         status: int = options.run(options)
+        sys.stdout.flush()
     except VerificationError as error:
         print(error.certificate)
         print("mxgemm: verification failed: the result left its bound and is not written", file=sys.stderr)
@@ -51,6 +53,13 @@ def _guarded(options: argparse.Namespace) -> int:
     except MxgemmError as error:
         print(f"mxgemm: {type(error).__name__}: {error}", file=sys.stderr)
         return REFUSED
+    except MemoryError as error:
+        print(f"mxgemm: there is not enough memory: {error}", file=sys.stderr)
+        return REFUSED
+    except BrokenPipeError:
+        # The reader has left, as `head` does: what is still buffered must not fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     return status
 
 

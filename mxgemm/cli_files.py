@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +49,7 @@ def read_matrix(path: Path, dtype: str | None) -> MatrixFile:
     """
     try:
         loaded = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except Exception as error:  # noqa: BLE001  # a damaged file raises whatever the parser of its kind does
         raise UnsupportedError(f"{path}: not a .npy file that can be read: {error}") from error
     if not isinstance(loaded, np.ndarray):
         loaded.close()
@@ -57,6 +60,8 @@ def read_matrix(path: Path, dtype: str | None) -> MatrixFile:
 
 
 def _converted(path: Path, array: Array, dtype: str | None) -> MatrixFile:
+    if array.dtype.names:
+        raise DTypeError(f"{path}: elements are records {array.dtype}; save one field of them")
     if array.dtype.kind == "V":
         return MatrixFile(_from_raw(path, array, dtype))
     source = array.dtype.newbyteorder("=")
@@ -103,15 +108,34 @@ def _integers_as_floats(path: Path, array: Array, dtype: str) -> MatrixFile:
 
 
 def write_matrix(path: Path, array: Array) -> None:
-    """Write ``array`` as ``.npy`` under exactly this name.
+    """Write ``array`` as ``.npy`` under exactly this name, wholly or not at all.
+
+    A file that was there stays until the new one is complete.  The bytes go through Python's own
+    ``write``, since NumPy's road to a file misses an error of its last flush.
 
     Raises
     ------
     UnsupportedError
         When the file cannot be written.
     """
+    content = BytesIO()
+    np.save(content, array, allow_pickle=False)
+    target = path.resolve()
     try:
-        with path.open("wb") as file:
-            np.save(file, array, allow_pickle=False)
+        if target.exists() and not target.is_file():  # a pipe or a terminal cannot be replaced
+            target.write_bytes(content.getbuffer())
+        else:
+            _replace(target, content.getbuffer())
     except OSError as error:
         raise UnsupportedError(f"{path}: cannot be written: {error}") from error
+
+
+def _replace(target: Path, content: memoryview) -> None:
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        partial.write_bytes(content)
+        if target.exists():
+            shutil.copymode(target, partial)
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
+from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 
 from mxgemm import policy
@@ -13,10 +16,11 @@ from mxgemm.decisions import missing_call
 from mxgemm.errors import PolicyError, UnsupportedError
 from mxgemm.gemm import gemm_outcome
 
-__all__ = ["add_parser", "number"]
+__all__ = ["add_parser", "number", "with_values_joined"]
 
 ACCEPT_RELAXED = "relaxed-accumulation"
 ACCEPT_ROUNDING = "operand-rounding"
+NUMBERS = ("--alpha", "--beta", "--max-error")
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -59,18 +63,54 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def number(text: str) -> int | float:
-    """Read ``3``, ``0.5`` or ``2**-20``; whole numbers stay integers, as integer products need."""
+    """Read ``3``, ``0.5`` or ``2**-20``; whole numbers stay integers, as integer products need.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        For what is no number, and for what float64 would turn into 0 or Inf.
+    """
     power = re.fullmatch(r"2\*\*(-?\d{1,4})", text.strip())
-    if power:
-        return 2.0 ** int(power[1])
+    if power and int(power[1]) >= 0:
+        return 1 << int(power[1])
     try:
         return int(text)
     except ValueError:
-        return float(text)
+        pass
+    try:
+        exact = Fraction(1, 1 << -int(power[1])) if power else _exactly(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number; 3, 0.5, 1e-3 and 2**-20 are") from None
+    try:
+        found = float(exact)
+    except OverflowError:
+        found = math.inf
+    if isinstance(exact, Fraction) and (math.isinf(found) or (found == 0) != (exact == 0)):
+        raise argparse.ArgumentTypeError(f"{text} is beyond float64, which would make it {found}")
+    return found
+
+
+def _exactly(text: str) -> Fraction | float:
+    """A decimal number as a fraction; inf and nan as the floats that they are."""
+    found = float(text)
+    return Fraction(text) if math.isfinite(found) or any(map(str.isdigit, text)) else found
+
+
+def with_values_joined(arguments: Sequence[str]) -> list[str]:
+    """``--alpha -1e-3`` as ``--alpha=-1e-3``: argparse takes a word with a leading minus for an option."""
+    joined: list[str] = []
+    for word in arguments:
+        if joined and joined[-1] in NUMBERS and re.match(r"-(\d|\.|inf|nan)", word):
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status 0."""
+    if options.beta != 0 and options.c is None:
+        raise UnsupportedError(f"--beta {options.beta} scales C, and no --c C.npy was given")
     for consent in options.accept:
         _accept(consent)
     files = {
@@ -92,7 +132,7 @@ def run(options: argparse.Namespace) -> int:
         )
     except PolicyError as error:
         raise PolicyError(_in_terms_of_options(str(error))) from error
-    _print_conversions(files)
+    _print_conversions(files, options.beta)
     print(result.outcome.plan)
     for flag in result.outcome.flags:
         print(f"  flag     {flag}")
@@ -104,10 +144,12 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _print_conversions(files: dict[str, MatrixFile]) -> None:
+def _print_conversions(files: dict[str, MatrixFile], beta: float) -> None:
     for name, file in files.items():
         if file.conversion:
             print(f"{name}: {file.conversion}")
+    if "C" in files and beta == 0:
+        print("C: not read, since --beta is 0")
 
 
 def _accept(consent: str) -> None:

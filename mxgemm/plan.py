@@ -8,6 +8,7 @@ that the result will meet.
 from __future__ import annotations
 
 import numbers
+import sys
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -262,7 +263,7 @@ def _requested(asked: _Request, precision: str) -> Plan:
 
 
 def _budget(max_error: Any) -> float:
-    if not isinstance(max_error, numbers.Real) or not 0 <= float(max_error) < float("inf"):
+    if not isinstance(max_error, numbers.Real) or not 0 <= max_error <= sys.float_info.max:
         raise UnsupportedError(f"max_error={max_error!r}: it must be a number >= 0, in units of |A||B|")
     return float(max_error)
 

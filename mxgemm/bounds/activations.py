@@ -65,16 +65,14 @@ def limit(spec: EpilogueSpec, x: Float64, lo: float, hi: float) -> Float64:
     return x
 
 
-def exact(spec: EpilogueSpec, x: mpmath.mpf) -> mpmath.mpf:
-    """Evaluate gelu or silu of one number, at mpmath's working precision."""
-    import mpmath  # a tenth of a second, for the few entries that need it
-
+def exact(spec: EpilogueSpec, x: mpmath.mpf, numbers: mpmath.MPContext) -> mpmath.mpf:
+    """Evaluate gelu or silu of one number, at the working precision of the context that it belongs to."""
     if abs(x) > 4096:
         # The function differs from max(x, 0) by less than 2^-5000·|x|.
-        return max(x, mpmath.mpf(0))
+        return max(x, numbers.mpf(0))
     if spec.activation == "gelu":
-        return x * mpmath.ncdf(x)
+        return x * numbers.ncdf(x)
     if spec.activation == "gelu-tanh":
-        inner = mpmath.sqrt(2 / mpmath.pi) * (x + mpmath.mpf("0.044715") * x**3)
-        return x * (1 + mpmath.tanh(inner)) / 2
-    return x / (1 + mpmath.exp(-x))
+        inner = numbers.sqrt(2 / numbers.pi) * (x + numbers.mpf("0.044715") * x**3)
+        return x * (1 + numbers.tanh(inner)) / 2
+    return x / (1 + numbers.exp(-x))

@@ -105,9 +105,7 @@ class Product:
     def epilogue(self) -> EpilogueSpec:
         """The epilogue's hashable part."""
         low, high = CLAMP if self.activation == "clamp" else (0, 0)
-        return EpilogueSpec(
-            self.activation, low, high, bool(self.bias), self.scale_rows, self.scale_cols
-        )
+        return EpilogueSpec(self.activation, low, high, bool(self.bias), self.scale_rows, self.scale_cols)
 
     @property
     def work(self) -> int:

@@ -38,12 +38,16 @@ def tolerance(activation: str, accumulator: str, result: str) -> int:
     return KERNEL_ULPS[activation][accumulator] + int(np.ceil(ULPS[activation][accumulator]))
 
 
-def _ordinals(x: Array) -> NDArray[np.int64]:
-    """Integers in the order of the floats: neighbours differ by 1, both zeros are 0."""
+def _apart(x: Array, y: Array) -> NDArray[np.uint64]:
+    """How many numbers of the type lie from one to the other; both zeros are one number."""
     size = x.dtype.itemsize
-    words: NDArray[np.int64] = np.ascontiguousarray(x).view(f"i{size}").astype(np.int64)
-    magnitude: NDArray[np.int64] = words & (2 ** (8 * size - 1) - 1)
-    return np.where(words < 0, -magnitude, magnitude)
+    words = [np.ascontiguousarray(one).view(f"u{size}").astype(np.uint64) for one in (x, y)]
+    sign = np.uint64(1 << (8 * size - 1))
+    size_x, size_y = (word & (sign - np.uint64(1)) for word in words)
+    below_x, below_y = (word & sign for word in words)
+    # Magnitudes have one bit less than the word, so that neither a difference nor a sum overflows.
+    same = np.where(size_x > size_y, size_x - size_y, size_y - size_x)
+    return np.where(below_x == below_y, same, size_x + size_y)
 
 
 def differing(found: Array, expected: Array, allowed: int = 0) -> NDArray[np.bool_]:
@@ -66,6 +70,5 @@ def differing(found: Array, expected: Array, allowed: int = 0) -> NDArray[np.boo
         one_nan = np.isnan(found) != np.isnan(expected)
     different &= ~both_nan
     if allowed:
-        apart = np.abs(_ordinals(found).astype(np.float64) - _ordinals(expected).astype(np.float64))
-        different &= one_nan | (apart > allowed)
+        different &= one_nan | (_apart(found, expected) > allowed)
     return different

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxgemm.configs import Configuration, UnitArithmetic
-from mxgemm.units.formats import Float64, widen
+from mxgemm.units.formats import Float64, k_first, widen
 from mxgemm.units.matrix_unit import Panel, accumulate, panel
 from mxgemm.units.splits import Terms
 from mxgemm.units.tiles import for_each_tile
@@ -29,7 +29,7 @@ PANEL_DEPTH = 256
 
 def _panels(terms: Terms, rows: slice, ks: slice) -> list[Panel]:
     """One panel a term: those rows and those products, k first."""
-    return [panel(np.ascontiguousarray(widen(x[rows, ks]).T), terms.emin) for x in terms.arrays]
+    return [panel(k_first(widen(x[rows, ks])), terms.emin) for x in terms.arrays]
 
 
 def _spans(start: int, stop: int, step: int) -> Iterator[slice]:
@@ -66,7 +66,7 @@ class _Product:
 
     def tile(self, rows: slice, columns: slice) -> Float32:
         """The float32 sums of one tile."""
-        shape = (rows.stop - rows.start, columns.stop - columns.start)
+        shape = (rows.stop - rows.start, columns.stop - columns.start, *self.a.arrays[0].shape[2:])
         total = np.zeros(shape, np.float32)
         accumulator = np.empty(shape, np.float64)
         for ks in _spans(0, self.depth, self.chain):
@@ -90,8 +90,9 @@ def chained_product(
 
     Parameters
     ----------
-    a : Terms of (M, K)
-    b : Terms of (N, K)
+    a : Terms of (M, K[, G])
+    b : Terms of (N, K[, G])
+        With a last axis, G products side by side.
     configuration : Configuration
         Gives the products, their order and the chain length.
     unit : UnitArithmetic
@@ -101,10 +102,11 @@ def chained_product(
 
     Returns
     -------
-    (M, N) float32 array
+    (M, N[, G]) float32 array
     """
     product = _Product(a, b, configuration, unit, turned)
-    result = np.empty((a.arrays[0].shape[0], b.arrays[0].shape[0]), np.float32)
+    left, right = a.arrays[0].shape, b.arrays[0].shape
+    result = np.empty((left[0], right[0], *left[2:]), np.float32)
 
     def work(rows: slice, columns: slice) -> None:
         total = product.tile(rows, columns)

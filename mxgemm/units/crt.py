@@ -95,9 +95,9 @@ def _residue(parts: list[Float64], modulus: int) -> Float64:
 
 
 def _residues(x: NDArray[Any], scale: NDArray[np.int64], q: int, moduli: tuple[int, ...]) -> NDArray[np.int8]:
-    """Scaled integers modulo each modulus; (N, rows, K)."""
+    """Scaled integers modulo each modulus; (N, rows, K[, G])."""
     residues = np.empty((len(moduli), *x.shape), np.int8)
-    height = max(1, ENTRIES // x.shape[1])
+    height = max(1, ENTRIES // x[0].size)
     for i in range(0, x.shape[0], height):
         rows = slice(i, i + height)
         parts = _parts(scaled_integers(x[rows], scale[rows]), q)
@@ -107,10 +107,11 @@ def _residues(x: NDArray[Any], scale: NDArray[np.int64], q: int, moduli: tuple[i
 
 
 def _residue_products(a: NDArray[np.int8], b: NDArray[np.int8], moduli: tuple[int, ...]) -> NDArray[np.uint8]:
-    """A·Bᵀ modulo each modulus, in [0, m), by s8 products over blocks of K; (N, M·N columns)."""
-    products = np.empty((len(moduli), a.shape[1] * b.shape[1]), np.uint8)
+    """A·Bᵀ modulo each modulus, in [0, m), by s8 products over blocks of K; (N, entries)."""
+    shape = (a.shape[1], b.shape[1], *a.shape[3:])
+    products = np.empty((len(moduli), math.prod(shape)), np.uint8)
     for left, right, out, modulus in zip(a, b, products, moduli, strict=True):
-        total = np.zeros((a.shape[1], b.shape[1]), np.int32)
+        total = np.zeros(shape, np.int32)
         for k in range(0, a.shape[2], BLOCK):
             ks = slice(k, k + BLOCK)
             # 2^17·128·128 wraps to −2^31 for modulus 256 alone, which divides 2^32: the residue is right.
@@ -173,8 +174,9 @@ def crt_product(a: NDArray[Any], b: NDArray[Any], count: int, accumulator: str) 
 
     Parameters
     ----------
-    a : (M, K) float32 or float64 array
-    b : (N, K) float32 or float64 array
+    a : (M, K[, G]) float32 or float64 array
+    b : (N, K[, G]) float32 or float64 array
+        With a last axis, G products side by side.
     count : int
         Number of moduli.
     accumulator : str
@@ -189,8 +191,8 @@ def crt_product(a: NDArray[Any], b: NDArray[Any], count: int, accumulator: str) 
     constants = _reconstruction(count)
     scale_a, scale_b = row_scales(a, q), row_scales(b, q)
     left, right = (_residues(x, s, q, constants.moduli) for x, s in ((a, scale_a), (b, scale_b)))
-    result = np.empty((a.shape[0], b.shape[0]), np.dtype(accumulator))
-    height = max(1, STRIPE_ENTRIES // max(result.shape[1], 1))
+    result = np.empty((a.shape[0], b.shape[0], *a.shape[2:]), np.dtype(accumulator))
+    height = max(1, STRIPE_ENTRIES // max(result[0].size, 1))
     for i in range(0, result.shape[0], height):
         rows = slice(i, i + height)
         residues = _residue_products(left[:, rows], right, constants.moduli)

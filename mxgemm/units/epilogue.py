@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -30,37 +32,43 @@ class Extras:
     scale_cols: Array | None = None
 
 
-def _scaled_product(p: Array, problem: GemmProblem, extras: Extras, rows: slice) -> Array:
+Block = tuple[slice, slice]
+
+
+def _scaled_product(p: Array, problem: GemmProblem, extras: Extras, block: Block) -> Array:
     """U = rnd(alpha·P), or rnd(rnd(rnd(alpha·P)·rows)·cols)."""
     kind = p.dtype.name
-    u = p[rows]
+    u = p[block]
     if problem.alpha != 1:
         u = u * round_scalar(problem.alpha, kind)
     for scale in (extras.scale_rows, extras.scale_cols):
         if scale is not None:
-            u = u * to_accumulator(scale[rows], kind)
+            u = u * to_accumulator(scale[block], kind)
     return u
 
 
-def _sum(p: Array | None, problem: GemmProblem, extras: Extras, rows: slice, kind: str) -> Array:
-    """S' = rnd(rnd(U + V) + bias), where a term that is absent is not added; all absent gives +0."""
+def _sum(p: Array | None, problem: GemmProblem, extras: Extras, block: Block, kind: str) -> Array | None:
+    """S' = rnd(rnd(U + V) + bias), where a term that is absent is not added; None when all are absent."""
     terms = []
     if p is not None:
-        terms.append(_scaled_product(p, problem, extras, rows))
+        terms.append(_scaled_product(p, problem, extras, block))
     if problem.reads_c and extras.c is not None:
-        terms.append(to_accumulator(extras.c[rows], kind) * round_scalar(problem.beta, kind))
+        terms.append(to_accumulator(extras.c[block], kind) * round_scalar(problem.beta, kind))
     if extras.bias is not None:
-        terms.append(to_accumulator(extras.bias[rows], kind))
-    if not terms:
-        return np.zeros((rows.stop - rows.start, problem.n), numpy_dtype(kind))
-    total = terms[0]
-    for term in terms[1:]:
-        total = total + term
-    return total
+        terms.append(to_accumulator(extras.bias[block], kind))
+    return reduce(np.add, terms) if terms else None
+
+
+def _blocks(rows: int, columns: int) -> Iterator[Block]:
+    width = min(max(columns, 1), BLOCK_ENTRIES)
+    height = BLOCK_ENTRIES // width
+    for i in range(0, rows, height):
+        for j in range(0, columns, width):
+            yield slice(i, min(i + height, rows)), slice(j, min(j + width, columns))
 
 
 def finish(p: Array | None, problem: GemmProblem, extras: Extras, kind: str, out: Array) -> bool:
-    """Write D of one product, in blocks of rows.
+    """Write D block by block: of one product, or of several below each other.
 
     Parameters
     ----------
@@ -81,14 +89,14 @@ def finish(p: Array | None, problem: GemmProblem, extras: Extras, kind: str, out
         Whether the conversion to fp8 saturated.
     """
     spec = problem.epilogue
-    height = max(1, BLOCK_ENTRIES // max(problem.n, 1))
     saturated = False
     with np.errstate(all="ignore"):
-        for start in range(0, problem.m, height):
-            rows = slice(start, min(start + height, problem.m))
-            total = _sum(p, problem, extras, rows, kind)
+        for block in _blocks(*out.shape):
+            total = _sum(p, problem, extras, block, kind)
+            if total is None:
+                total = np.zeros(out[block].shape, numpy_dtype(kind))
             total = activate(total, spec.activation, spec.lo, spec.hi)
             if out.dtype.name.startswith("float8") and total.dtype != out.dtype:
                 saturated = saturated or saturates(widen(total), problem.d.dtype)
-            out[rows] = to_output(total, problem.d.dtype)
+            out[block] = to_output(total, problem.d.dtype)
     return saturated

@@ -53,9 +53,10 @@ def chain32(a: Float64, b: Float64, c: Float32) -> None:
 
     Parameters
     ----------
-    a : (K, m) float64 array of float32 values
-    b : (K, n) float64 array of float32 values
-    c : (m, n) float32 array, C order
+    a : (K, m[, G]) float64 array of float32 values
+    b : (K, n[, G]) float64 array of float32 values
+        With a last axis, G products side by side.
+    c : (m, n[, G]) float32 array, C order
     """
     subnormal = _may_round_subnormals_twice(a, b)
     addend = c.astype(np.float64)
@@ -117,9 +118,10 @@ def chain64(a: Float64, b: Float64, c: Float64) -> None:
 
     Parameters
     ----------
-    a : (K, m) float64 array
-    b : (K, n) float64 array
-    c : (m, n) float64 array, C order
+    a : (K, m[, G]) float64 array
+    b : (K, n[, G]) float64 array
+        With a last axis, G products side by side.
+    c : (m, n[, G]) float64 array, C order
     """
     if not _is_safe(a, b, c):
         for left, right in zip(a, b, strict=True):

@@ -19,6 +19,7 @@ __all__ = [
     "Format",
     "dtype_name",
     "format_of",
+    "k_first",
     "numpy_dtype",
     "powers_of_two",
     "raw_exponents",
@@ -145,6 +146,11 @@ def widen(x: NDArray[np.generic], fmt: str | None = None) -> Float64:
         x = words.view(np.float32)
     with np.errstate(invalid="ignore"):  # a signalling NaN is quieted
         return x.astype(np.float64)
+
+
+def k_first(x: Float64) -> Float64:
+    """Rows (rows, K[, G]) turned into a panel (K, rows[, G]) in C order, through which a unit goes k by k."""
+    return np.ascontiguousarray(x.swapaxes(0, 1))
 
 
 def raw_exponents(values: Float64, emin: int) -> NDArray[np.int16]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxgemm.units.formats import numpy_dtype
+from mxgemm.units.sums import times_transposed
 
 __all__ = ["DRAIN", "byte_limbs", "byte_product", "limb_pairs", "limb_product"]
 
@@ -35,18 +36,18 @@ def byte_product(a: Bytes, b: Bytes) -> Int32:
 
     Parameters
     ----------
-    a : (M, K) int8 or uint8 array
-    b : (N, K) int8 or uint8 array
+    a : (M, K[, G]) int8 or uint8 array
+    b : (N, K[, G]) int8 or uint8 array
 
     Returns
     -------
-    (M, N) int32 array
+    (M, N[, G]) int32 array
     """
     block = _FLOAT32_EXACT // (_largest(a) * _largest(b))
-    total = np.zeros((a.shape[0], b.shape[0]), np.int32)
+    total = np.zeros((a.shape[0], b.shape[0], *a.shape[2:]), np.int32)
     for k in range(0, a.shape[1], block):
         ks = slice(k, k + block)
-        part = a[:, ks].astype(np.float32) @ b[:, ks].astype(np.float32).T
+        part = times_transposed(a[:, ks].astype(np.float32), b[:, ks].astype(np.float32))
         if k == 0:
             np.copyto(total, part, casting="unsafe")
         else:
@@ -74,7 +75,7 @@ def limb_pairs(limbs_a: int, limbs_b: int, size: int, weight: int) -> list[tuple
 
 def _horner(a: list[Bytes], b: list[Bytes], size: int) -> NDArray[Any]:
     """Results of at most 32 bits in one accumulator: the highest weight first, shift by 8, the next."""
-    total = np.zeros((a[0].shape[0], b[0].shape[0]), np.int32)
+    total = np.zeros((a[0].shape[0], b[0].shape[0], *a[0].shape[2:]), np.int32)
     for weight in reversed(range(size)):
         total <<= np.int32(8)
         for i, j in limb_pairs(len(a), len(b), size, weight):
@@ -84,7 +85,7 @@ def _horner(a: list[Bytes], b: list[Bytes], size: int) -> NDArray[Any]:
 
 def _drained(a: list[Bytes], b: list[Bytes], size: int, drain: int) -> NDArray[Any]:
     """64-bit results: 32-bit accumulators, one a weight, drained into 64-bit sums along K."""
-    total = np.zeros((a[0].shape[0], b[0].shape[0]), np.int64)
+    total = np.zeros((a[0].shape[0], b[0].shape[0], *a[0].shape[2:]), np.int64)
     for weight in range(size):
         pairs = limb_pairs(len(a), len(b), size, weight)
         for k in range(0, a[0].shape[1], drain):
@@ -101,8 +102,8 @@ def limb_product(a: NDArray[Any], b: NDArray[Any], accumulator: str, drain: int 
 
     Parameters
     ----------
-    a : (M, K) integer array
-    b : (N, K) integer array
+    a : (M, K[, G]) integer array
+    b : (N, K[, G]) integer array
     accumulator : str
         Integer type of the result, at least as wide as the operands.
     drain : int

@@ -40,9 +40,9 @@ class Panel:
 
     Attributes
     ----------
-    values : (K, rows or columns) float64 array
+    values : (K, rows or columns[, G]) float64 array
         Finite values; Inf and NaN are replaced by 0.
-    exponents : (K, rows or columns) int16 array
+    exponents : int16 array of that shape
         Raw exponents (:func:`~mxgemm.units.formats.raw_exponents`).
     specials : float64 array or None
         The values with Inf and NaN, when there are any.
@@ -100,7 +100,7 @@ _OUTPUTS = {
 class _Workspace:
     """Buffers of one tile, reused for every group."""
 
-    def __init__(self, shape: tuple[int, int]) -> None:
+    def __init__(self, shape: tuple[int, ...]) -> None:
         self.exponent = np.empty(shape, np.int16)
         self.largest = np.empty(shape, np.int16)
         self.power = np.empty(shape, np.float64)
@@ -189,16 +189,17 @@ def accumulate(a: Panel, b: Panel, c: Float64, unit: UnitArithmetic) -> None:
 
     Parameters
     ----------
-    a : Panel of (K, m)
-    b : Panel of (K, n)
-    c : (m, n) float64 array, C order
+    a : Panel of (K, m[, G])
+    b : Panel of (K, n[, G])
+        With a last axis, G products side by side.
+    c : (m, n[, G]) float64 array, C order
         The accumulators' values (each one of the unit's output format); NaN means canonical NaN.
     unit : UnitArithmetic
         A row of kind "truncating".
     """
     output = _OUTPUTS[unit.output]
     exact_range = _stays_in_range(a, b, c, unit, output)
-    work = _Workspace((c.shape[0], c.shape[1]))
+    work = _Workspace(c.shape)
     for start in range(0, len(a.values), unit.group):
         group = slice(start, start + unit.group)
         specials = None if exact_range else _group_specials(a, b, group, c)

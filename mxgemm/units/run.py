@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +20,10 @@ from mxgemm.units.multiply import multiply
 __all__ = ["FLOAT8_OVERFLOW", "OPERAND_OVERFLOW", "UnitRun", "result_accumulator", "run"]
 
 Array = NDArray[Any]
+
+SLAB_RESULTS = 1 << 14
+SLAB_OPERANDS = 1 << 19
+"""Entries of D, and of A and B, that are computed at once when a batch's products are small."""
 
 OPERAND_OVERFLOW = "operand-overflow"
 FLOAT8_OVERFLOW = "fp8-overflow"
@@ -90,16 +96,48 @@ def run(  # noqa: PLR0917  # the operands come in the order of the formula
     result = np.empty((*problem.batch, problem.m, problem.n), numpy_dtype(problem.d.dtype))
     kind = result_accumulator(problem, configuration)
     flags: dict[str, None] = {}
-    for index in np.ndindex(*problem.batch):
+    matrices = result.reshape(problem.products, problem.m, problem.n)
+    for slab, index in _slabs(problem):
         product = None
         if problem.reads_operands:
-            product = multiply(a[index], b[index], configuration, arch, accumulator=kind)
-            if _operands_overflow(a[index], b[index], configuration):
+            left, right = a[index], b[index]
+            product = _side_by_side(left, right, configuration, arch, kind)
+            if _operands_overflow(left, right, configuration):
                 flags[OPERAND_OVERFLOW] = None
-        extras = Extras(*(None if x is None else x[index] for x in (c, bias, scale_rows, scale_cols)))
-        if finish(product, problem, extras, kind, result[index]):
+        extras = Extras(*(None if x is None else _stacked(x[index]) for x in (c, bias, scale_rows, scale_cols)))
+        if finish(product, problem, extras, kind, _stacked(matrices[slab])):
             flags[FLOAT8_OVERFLOW] = None
     return UnitRun(result, tuple(flags))
+
+
+def _slabs(problem: GemmProblem) -> Iterator[tuple[slice, tuple[Any, ...]]]:
+    """Parts of the batch, counted and as indices: one product each, or many at once where they are small.
+
+    NumPy costs the same tens of microseconds a step of K for a small product as for a hundred of
+    them side by side; each entry is computed by itself, so that its bits do not depend on the slab.
+    """
+    m, n, k = problem.m, problem.n, max(problem.k, 1)
+    together = min(SLAB_RESULTS // max(m * n, 1), SLAB_OPERANDS // max((m + n) * k, 1))
+    if together < 2 or problem.products < 2:
+        for i, index in enumerate(np.ndindex(*problem.batch)):
+            yield slice(i, i + 1), index
+        return
+    for start in range(0, problem.products, together):
+        slab = slice(start, min(start + together, problem.products))
+        yield slab, np.unravel_index(np.arange(slab.start, slab.stop), problem.batch)
+
+
+def _side_by_side(a: Array, b: Array, configuration: Configuration, arch: str, kind: str) -> Array:
+    """The products of one slab, stacked as (G·M, N); one product as (M, N)."""
+    if a.ndim == 2:
+        return multiply(a, b, configuration, arch, accumulator=kind)
+    left, right = np.moveaxis(a, 0, -1), np.moveaxis(b, 0, -1)
+    return _stacked(np.moveaxis(multiply(left, right, configuration, arch, accumulator=kind), -1, 0))
+
+
+def _stacked(x: Array) -> Array:
+    """Matrices (G, M, N) below each other, (G·M, N), as a view where memory allows; one matrix as it is."""
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 def _operands_overflow(a: Array, b: Array, configuration: Configuration) -> bool:

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxgemm.units.fma import chain32, chain64
-from mxgemm.units.formats import numpy_dtype, widen
+from mxgemm.units.formats import k_first, numpy_dtype, widen
+from mxgemm.units.sums import times_transposed
 from mxgemm.units.tiles import for_each_tile
 
 __all__ = ["fma_product", "wrapping_product"]
@@ -24,25 +25,25 @@ def fma_product(a: NDArray[Any], b: NDArray[Any], accumulator: str) -> NDArray[A
 
     Parameters
     ----------
-    a : (M, K) array
-    b : (N, K) array
+    a : (M, K[, G]) array
+    b : (N, K[, G]) array
         Of floating-point element types that the accumulator holds exactly.
     accumulator : str
         "float32" or "float64".
 
     Returns
     -------
-    (M, N) array of the accumulator's type
+    (M, N[, G]) array of the accumulator's type
     """
     chain = chain32 if accumulator == "float32" else chain64
-    result = np.zeros((a.shape[0], b.shape[0]), numpy_dtype(accumulator))
+    result = np.zeros((a.shape[0], b.shape[0], *a.shape[2:]), numpy_dtype(accumulator))
     depth = a.shape[1]
 
     def work(rows: slice, columns: slice) -> None:
-        c = np.zeros((rows.stop - rows.start, columns.stop - columns.start), result.dtype)
+        c = np.zeros_like(result[rows, columns], order="C")
         for k in range(0, depth, PANEL_DEPTH):
             ks = slice(k, k + PANEL_DEPTH)
-            left, right = (np.ascontiguousarray(widen(x).T) for x in (a[rows, ks], b[columns, ks]))
+            left, right = (k_first(widen(x)) for x in (a[rows, ks], b[columns, ks]))
             chain(left, right, c)
         result[rows, columns] = c
 
@@ -53,5 +54,4 @@ def fma_product(a: NDArray[Any], b: NDArray[Any], accumulator: str) -> NDArray[A
 def wrapping_product(a: NDArray[Any], b: NDArray[Any], accumulator: str) -> NDArray[Any]:
     """Multiply integer matrices A by Bᵀ modulo 2^bits of the accumulator."""
     kind = numpy_dtype(accumulator)
-    product: NDArray[Any] = np.matmul(a.astype(kind), b.astype(kind).T)
-    return product
+    return times_transposed(a.astype(kind), b.astype(kind))

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxgemm.units.formats import Float64
+from mxgemm.units.sums import times_transposed
 
 __all__ = ["Specials", "find_specials"]
 
@@ -50,10 +51,10 @@ class Specials:
 
 
 def _counts(pairs: list[tuple[Mask, Mask]]) -> Mask:
-    """Entries where any pair of masks, (K, m) and (K, n), meets at some k."""
+    """Entries where any pair of masks, (K, m[, G]) and (K, n[, G]), meets at some k."""
     left = np.concatenate([p[0] for p in pairs]).astype(np.float32)
     right = np.concatenate([p[1] for p in pairs]).astype(np.float32)
-    met: Mask = (left.T @ right) > 0
+    met: Mask = times_transposed(left.swapaxes(0, 1), right.swapaxes(0, 1)) > 0
     return met
 
 
@@ -62,8 +63,9 @@ def find_specials(a: Float64, b: Float64) -> Specials:
 
     Parameters
     ----------
-    a : (K, m) array
-    b : (K, n) array
+    a : (K, m[, G]) array
+    b : (K, n[, G]) array
+        With a last axis, G products side by side.
     """
     plus_a, minus_a, plus_b, minus_b = np.isposinf(a), np.isneginf(a), np.isposinf(b), np.isneginf(b)
     nan_a, nan_b = np.isnan(a), np.isnan(b)

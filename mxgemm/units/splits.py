@@ -30,11 +30,11 @@ class Terms:
 
     Attributes
     ----------
-    arrays : tuple of (rows, K) arrays
+    arrays : tuple of (rows, K[, G]) arrays
         The terms, largest first.
     emin : int
         Least exponent of the format fed to the unit.
-    scale : (rows,) int array or None
+    scale : (rows[, G]) int array or None
         Each row was multiplied by 2^scale.
     """
 
@@ -85,7 +85,7 @@ def prepare(x: NDArray[Any], configuration: Configuration, emin: int) -> Terms:
 
     Parameters
     ----------
-    x : (rows, K) array of a source type
+    x : (rows, K[, G]) array of a source type
     configuration : Configuration
         With a floating-point unit.
     emin : int

@@ -1,12 +1,15 @@
-"""Error-free sums and splittings of float64, the bricks of the emulated fused multiply-adds."""
+"""Error-free sums and splittings of float64, the bricks of the emulated fused multiply-adds; plain products."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from mxgemm.units.formats import Float64
 
-__all__ = ["halves", "to_odd", "two_product", "two_sum"]
+__all__ = ["halves", "times_transposed", "to_odd", "two_product", "two_sum"]
 
 
 def halves(x: Float64) -> tuple[Float64, Float64]:
@@ -44,3 +47,22 @@ def to_odd(total: Float64, error: Float64) -> None:
     nudge = ((error != 0) & ((words & 1) == 0)).astype(np.int64)
     nudge *= np.where(np.signbit(error) == np.signbit(total), 1, -1)
     words += nudge
+
+
+def times_transposed(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """NumPy's own product of the rows of A by the rows of B, for operands whose sums are exact.
+
+    Parameters
+    ----------
+    a : (M, K[, G]) array
+    b : (N, K[, G]) array
+        With a last axis, G products side by side.
+
+    Returns
+    -------
+    (M, N[, G]) array
+    """
+    if a.ndim == 2:
+        return np.matmul(a, b.T)
+    products: NDArray[Any] = np.matmul(a.transpose(2, 0, 1), b.transpose(2, 1, 0))
+    return products.transpose(1, 2, 0)

@@ -6,6 +6,7 @@ activations, so that no rounding takes part in a verdict.
 
 from __future__ import annotations
 
+import threading
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,19 @@ __all__ = ["deviation", "dot", "entry"]
 
 PRECISION = 600
 """Bits for transcendental activations; verdicts need about 100."""
+
+
+_CONTEXTS = threading.local()
+
+
+def _context() -> mpmath.MPContext:
+    """This thread's own mpmath: ``mpmath.mp`` belongs to the program, and its precision to all threads."""
+    if not hasattr(_CONTEXTS, "own"):
+        import mpmath  # a tenth of a second, for the few entries that need it
+
+        _CONTEXTS.own = mpmath.MPContext()
+        _CONTEXTS.own.prec = PRECISION
+    return _CONTEXTS.own
 
 
 def _integers(x: Float64) -> tuple[NDArray[np.object_], NDArray[np.int64]]:
@@ -80,11 +94,8 @@ def entry(subject: Subject, position: tuple[int, ...]) -> Fraction | mpmath.mpf:
 def _activated(problem: GemmProblem, kind: str, total: Fraction) -> Fraction | mpmath.mpf:
     spec = problem.epilogue
     if spec.is_transcendental:
-        import mpmath
-
-        with mpmath.workprec(PRECISION):
-            exact = mpmath.mpf(total.numerator) / total.denominator
-            return activations.exact(spec, exact)
+        own = _context()
+        return activations.exact(spec, own.mpf(total.numerator) / total.denominator, own)
     if spec.activation == "relu":
         total = max(total, Fraction(0))
     elif spec.activation == "clamp":
@@ -98,7 +109,4 @@ def deviation(value: float, exact: Fraction | mpmath.mpf) -> Fraction | mpmath.m
     """|value − exact|, exactly or at mpmath's 600 bits."""
     if isinstance(exact, Fraction):
         return abs(Fraction(value) - exact)
-    import mpmath
-
-    with mpmath.workprec(PRECISION):
-        return abs(mpmath.mpf(value) - exact)
+    return abs(_context().mpf(value) - exact)

@@ -1,0 +1,82 @@
+"""Measurements of one product each: our call and its peers in turn; host costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+import mxgemm as mx
+from benchmarks import shapes
+from benchmarks.subjects import Subject, cupy_peer, subject_of
+from benchmarks.timing import bursts, host_microseconds, sustained
+from mxgemm.report import Case, Measurement, source_sha256
+
+
+def measurement(group: str, mode: str, subject: Subject, times: dict[str, float]) -> Measurement:
+    kernel: Any = subject.plan().kernel
+    peers = {name: round(found, 3) for name, found in times.items() if name != "mxgemm"}
+    one = Measurement(
+        group, subject.case, kernel.entry, source_sha256(kernel), str(kernel), mode,
+        round(times["mxgemm"], 3), peers,
+    )  # fmt: skip
+    ratio = "" if one.ratio is None else f"  ratio {one.ratio:5.2f}"
+    print(f"{group:10} {mode:9} {one.teraflops:8.1f} TFLOP/s{ratio}  {subject.case}", flush=True)
+    return one
+
+
+def compared(group: str, mode: str, case: Case, *, quick: bool) -> Measurement:
+    """Our call and torch's, in turn."""
+    subject = subject_of(case)
+    calls = {"mxgemm": subject.ours}
+    peer = subject.torch_peer()
+    if peer:
+        calls["torch"] = peer
+    measure = bursts if mode == "burst" else sustained
+    seconds = {"burst": 0.25, "sustained": 0.3}[mode] / (3 if quick else 1)
+    one = measurement(group, mode, subject, measure(calls, len(subject.sets), seconds=seconds))
+    del subject, calls, peer
+    if case.product.work > 1e11:
+        torch.cuda.empty_cache()  # the largest operands take tens of gigabytes with their captured results
+    return one
+
+
+def through_cupy(case: Case) -> Measurement:
+    subject = subject_of(case)
+    calls = {"mxgemm": subject.ours, "cupy": cupy_peer(subject), "torch": subject.torch_peer()}
+    given = {name: call for name, call in calls.items() if call}
+    # Library calls outside torch's own capture are not sure to be captured.
+    return measurement("cupy", "burst", subject, bursts(given, len(subject.sets), graphs=False))
+
+
+def epilogue_costs(arch: str) -> list[Measurement]:
+    """Each variant in turn with the plain product."""
+    subjects = {name: subject_of(case) for name, _, case in shapes.epilogues(arch)}
+    times = bursts({name: one.ours for name, one in subjects.items()}, 2, seconds=0.6)
+    return [
+        measurement(f"epilogue: {name}", "burst", one, {"mxgemm": times[name], "plain": times["plain"]})
+        for name, one in subjects.items()
+    ]
+
+
+def host_costs() -> dict[str, float]:
+    """Warmed calls with ``out=`` on small arrays, so that the device never holds the host up."""
+    import cupy
+
+    a, b = (torch.randn(64, 64, device="cuda").half() for _ in "ab")
+    d = torch.empty_like(a)
+    x, y, z = (cupy.asarray(one) for one in (a, b, d))
+    f, g, h = (one.astype(cupy.float32) for one in (x, y, z))
+    found = host_microseconds(
+        {
+            "mxgemm, CuPy, float16": lambda: mx.gemm(x, y, out=z, precision="native"),
+            "mxgemm, CuPy, float32 tf32": lambda: mx.gemm(f, g, out=h, precision="tf32"),
+            "mxgemm, torch, float16": lambda: mx.gemm(a, b, out=d, precision="native"),
+            "cupy.matmul, float16": lambda: cupy.matmul(x, y, out=z),
+            "torch.mm, float16": lambda: torch.mm(a, b, out=d),
+            "mxgemm, CuPy, float16, new result": lambda: mx.gemm(x, y, precision="native"),
+        }
+    )
+    for name, microseconds in found.items():
+        print(f"host       {microseconds:8.2f} us  {name}", flush=True)
+    return {name: round(microseconds, 2) for name, microseconds in found.items()}
