@@ -252,7 +252,7 @@ def main() -> int:
     from numba import cuda as numba_cuda
 
     if not hasattr(np, "row_stack"):
-        np.row_stack = np.vstack  # removed in NumPy 2.5; numba-cuda 0.30 still names it
+        setattr(np, "row_stack", np.vstack)  # noqa: B010 — removed in NumPy 2.5; numba-cuda 0.30 still names it
 
     from mxgemm import cuda
 

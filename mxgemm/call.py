@@ -81,12 +81,16 @@ def read_call(
     ------
     ShapeError, DTypeError, UnsupportedError
         As :func:`mxgemm.array.view`, :func:`mxgemm.problem.pose`; arrays in different
-        places; a device that is not known; an epilogue that is not ``mx.epilogue``'s.
+        places; a device that is not known; an epilogue that is not ``mx.epilogue``'s;
+        a transposition that is no bool ("N" is true in Python).
     """
     if epilogue is not None and not isinstance(epilogue, Epilogue):
         raise UnsupportedError(
             f"epilogue={epilogue!r}: it must come from mxgemm.epilogue, for example relu()"
         )
+    for name, flag in (("transpose_a", transpose_a), ("transpose_b", transpose_b)):
+        if not isinstance(flag, bool | np.bool_):
+            raise UnsupportedError(f"{name}={flag!r} is neither True nor False")
     left, right = array.view(a, "A"), array.view(b, "B")
     others = {
         "c": _optional(c, "C"),

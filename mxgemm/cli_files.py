@@ -127,7 +127,7 @@ def write_matrix(path: Path, array: Array) -> None:
         else:
             _replace(target, content.getbuffer())
     except OSError as error:
-        raise UnsupportedError(f"{path}: cannot be written: {error}") from error
+        raise UnsupportedError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def _replace(target: Path, content: memoryview) -> None:

@@ -159,7 +159,8 @@ class Policy:
 
         Never raises because of either: see :func:`set_reporter`.
         """
-        if getattr(self._reporting, "active", False):
+        nobody_listens = self._reporter is None and not self._explain
+        if nobody_listens or getattr(self._reporting, "active", False):
             return
         self._reporting.active = True
         try:

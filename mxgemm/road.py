@@ -115,9 +115,8 @@ def _finish_on_device(begun: Begun, lowering: Lowering, *, observed: bool) -> Ge
     checked = bool(options.get("verify"))
     if checked:
         device.refuse_capture(stream, ordinal, "verify= checks on the host; leave it away under capture")
-        device.synchronize(
-            stream, ordinal
-        )  # the operands may be made on a stream that is not their library's
+        # The operands may be made on the given stream, which need not be their library's current one.
+        device.synchronize(stream, ordinal)
     operands = host_operands(call) if checked else None
     on_device = gpu.upload(call, ordinal, stream)
     direct = call.out if not (from_host or checked) else None

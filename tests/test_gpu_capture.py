@@ -88,6 +88,7 @@ def test_cupy_captures_a_warmed_call() -> None:
     x, y, out = gpu.to_cupy(a), gpu.to_cupy(b), gpu.to_cupy(np.zeros((64, 80), np.float32))
     stream = cupy.cuda.Stream(non_blocking=True)
     mx.gemm(x, y, out=out, precision="tf32")
+    out.fill(0)
     cupy.cuda.Device().synchronize()
     with stream:
         stream.begin_capture()

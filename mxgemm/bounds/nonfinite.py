@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +15,10 @@ from mxgemm.configs import Configuration
 __all__ = ["decided", "rounded_class"]
 
 Mask = NDArray[np.bool_]
+Counts = tuple[Float64, Float64, Float64]
+
+DEPTH = 1 << 16
+"""Products along K that are counted at once: masks and signs are many times a narrow operand's size."""
 
 
 def rounded_class(x: Float64, configuration: Configuration) -> Float64:
@@ -50,6 +56,19 @@ def decided(a: Float64, b: Float64) -> Float64 | None:
     """
     if np.isfinite(a).all() and np.isfinite(b).all():
         return None
+    parts = (slice(k, k + DEPTH) for k in range(0, a.shape[-1], DEPTH))
+    invalid, net, total = reduce(_together, (_counted(a[..., k], b[..., k, :]) for k in parts))
+    both = np.abs(net) < total
+    result = np.where(total > 0, np.copysign(np.inf, net), 0.0)
+    return np.where((invalid > 0) | both, np.nan, result)
+
+
+def _together(x: Counts, y: Counts) -> Counts:
+    return x[0] + y[0], x[1] + y[1], x[2] + y[2]
+
+
+def _counted(a: Float64, b: Float64) -> Counts:
+    """Invalid products of each entry, the sum of the signs of its infinite ones, and how many they are."""
     a_inf, b_inf = np.isinf(a), np.isinf(b)
     one_a, one_b = np.ones_like(a), np.ones_like(b)
     invalid = (
@@ -61,10 +80,7 @@ def decided(a: Float64, b: Float64) -> Float64 | None:
     sign_a = np.where(np.isnan(a), 0.0, np.sign(a))
     sign_b = np.where(np.isnan(b), 0.0, np.sign(b))
     net = _infinite(sign_a, sign_b, a_inf, b_inf)
-    total = _infinite(np.abs(sign_a), np.abs(sign_b), a_inf, b_inf)
-    both = np.abs(net) < total
-    result = np.where(total > 0, np.copysign(np.inf, net), 0.0)
-    return np.where((invalid > 0) | both, np.nan, result)
+    return invalid, net, _infinite(np.abs(sign_a), np.abs(sign_b), a_inf, b_inf)
 
 
 def _count(x: Float64 | Mask, y: Float64 | Mask) -> Float64:

@@ -4,19 +4,20 @@
 // Lane l holds group g = l / 4 and t = l % 4.  Register r of A: rows g + 8 (r % 2), depth part r / 2;
 // register r of B: column g, depth part r.
 
-// Values as the unit reads them: tf32 rounds to nearest, ties away; float32 widens to float64 exactly.
-template <class Math, class Shared> __device__ __forceinline__ typename Math::Register as_fed(Shared x) {
-    if constexpr (same<Math, MmaTf32>) {
-        u32 y;
-        asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
-        return y;
-    } else {
-        return typename Math::Register(x);
-    }
+// A float32 word for a unit that drops its low 13 bits: to nearest, ties away.  The product makes every NaN
+// the canonical one, whose sum wraps below it; every other sum is the larger of the two as a signed word
+// (infinities stay themselves once the low bits are gone).
+__device__ __forceinline__ u32 rounded_to_tf32(u32 x) {
+    u32 canonical;
+    asm("mul.rn.f32 %0, %1, 0f3F800000;" : "=r"(canonical) : "r"(x));
+    const i32 sum = i32(canonical + 0x1000u), word = i32(canonical);
+    return u32(sum > word ? sum : word);
 }
-template <class Math> __device__ __forceinline__ u32 as_fed_word(u32 x) {
-    if constexpr (same<Math, MmaTf32>) return as_fed<Math>(__uint_as_float(x));
-    else return x;
+// Just before the products: float32 words are rounded where the unit reads tf32.
+template <class Math, class Fragment> __device__ __forceinline__ void make_ready(Fragment& x) {
+    if constexpr (same<Math, MmaTf32>)
+#pragma unroll
+        for (u32& word : x.r) word = rounded_to_tf32(word);
 }
 
 // 16-byte rows along k of any element up to 4 bytes, or 16-bit elements along m or n.
@@ -37,27 +38,25 @@ template <class Math, class SL, Layout LAYOUT> struct MatrixLoads {
     template <int TILES>
     __device__ __forceinline__ static void load(u32 base, int depth, typename Math::A (&a)[TILES]) {
 #pragma unroll
-        for (int i = 0; i < TILES; ++i) {
+        for (int i = 0; i < TILES; ++i)
             load_matrices<TRANSPOSED>(base + SL::at(i * 16, depth), a[i].r[0], a[i].r[1], a[i].r[2], a[i].r[3]);
-#pragma unroll
-            for (int r = 0; r < 4; ++r) a[i].r[r] = as_fed_word<Math>(a[i].r[r]);
-        }
     }
     template <int TILES>
     __device__ __forceinline__ static void load(u32 base, int depth, typename Math::B (&b)[TILES]) {
         static_assert(TILES % 2 == 0);
 #pragma unroll
-        for (int j = 0; j < TILES; j += 2) {
+        for (int j = 0; j < TILES; j += 2)
             load_matrices<TRANSPOSED>(base + SL::at(j * 8, depth), b[j].r[0], b[j].r[1], b[j + 1].r[0],
                                       b[j + 1].r[1]);
-#pragma unroll
-            for (int r = 0; r < 4; ++r) b[j + r / 2].r[r % 2] = as_fed_word<Math>(b[j + r / 2].r[r % 2]);
-        }
     }
 };
 
-// One element a register: tf32 along m or n, and float64.
+// One element a register: tf32 along m or n as words, and float64, to which float32 widens exactly.
 template <class Math, class SL, class Shared> struct ElementLoads {
+    using Register = typename Math::Register;
+    template <class X, int = 0> struct As { using Type = Shared; };
+    template <int UNUSED> struct As<u32, UNUSED> { using Type = u32; };
+    using Read = typename As<Register>::Type;
     __device__ __forceinline__ static constexpr int position(int tile, int half, int g) {
         return tile * 16 + half * 8 + g;
     }
@@ -70,8 +69,7 @@ template <class Math, class SL, class Shared> struct ElementLoads {
         for (int i = 0; i < TILES; ++i)
 #pragma unroll
             for (int r = 0; r < int(sizeof(a[i].r) / sizeof(a[i].r[0])); ++r)
-                a[i].r[r] = as_fed<Math>(
-                    load_shared<Shared>(base + SL::at(i * 16 + r % 2 * 8, depth + r / 2 * 4)));
+                a[i].r[r] = Register(load_shared<Read>(base + SL::at(i * 16 + r % 2 * 8, depth + r / 2 * 4)));
     }
     template <int TILES>
     __device__ __forceinline__ static void load(u32 base, int depth, typename Math::B (&b)[TILES]) {
@@ -79,7 +77,7 @@ template <class Math, class SL, class Shared> struct ElementLoads {
         for (int j = 0; j < TILES; ++j)
 #pragma unroll
             for (int r = 0; r < int(sizeof(b[j].r) / sizeof(b[j].r[0])); ++r)
-                b[j].r[r] = as_fed<Math>(load_shared<Shared>(base + SL::at(j * 8, depth + r * 4)));
+                b[j].r[r] = Register(load_shared<Read>(base + SL::at(j * 8, depth + r * 4)));
     }
 };
 

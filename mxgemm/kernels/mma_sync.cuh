@@ -7,6 +7,8 @@ template <class I> struct MmaSyncShape {
     static constexpr int THREADS = I::WARPS_M * I::WARPS_N * 32;
     static constexpr int BM = I::WARPS_M * I::WARP_M, BN = I::WARPS_N * I::WARP_N;
     static constexpr int TILES_M = I::WARP_M / 16, TILES_N = I::WARP_N / 8, STEPS = I::DEPTH / Math::DEPTH;
+    // Copies spread over the steps; words to be rounded leave registers for half of them only.
+    static constexpr int BEGIN_STEPS = same<Math, MmaTf32> ? STEPS / 2 : STEPS - 1;
     using LayoutA = SharedLayout<typename A::Shared, A::LAYOUT, BM, I::DEPTH>;
     using LayoutB = SharedLayout<typename B::Shared, B::LAYOUT, BN, I::DEPTH>;
     static constexpr int A_BYTES = LayoutA::BYTES, STAGE_BYTES = A_BYTES + LayoutB::BYTES;
@@ -52,12 +54,16 @@ template <class I> struct MmaSyncWork {
     }
     __device__ __forceinline__ void multiply(int buffer) {
 #pragma unroll
-        for (int i = 0; i < S::TILES_M; ++i)
+        for (int j = 0; j < S::TILES_N; ++j) make_ready<Math>(b[buffer][j]);
+#pragma unroll
+        for (int i = 0; i < S::TILES_M; ++i) {
+            make_ready<Math>(a[buffer][i]);
 #pragma unroll
             for (int j = 0; j < S::TILES_N; ++j) {
                 const int column = i % 2 ? S::TILES_N - 1 - j : j;    // snake: neighbours share registers
                 Math::multiply(sum.unit[i * S::TILES_N + column], a[buffer][i], b[buffer][column]);
             }
+        }
     }
     __device__ __forceinline__ void end_tile() {
         if constexpr (I::CHAIN_TILES != 0)
@@ -119,7 +125,7 @@ template <class I> __device__ __forceinline__ void mma_sync(const Arguments<type
         const auto* b = static_cast<const typename B::Source*>(p.b) + offset.b;
         typename P::Copies copies{{extents<A::LAYOUT>(a, p.a_outer, p.m, p.k), tile.row, int(threadIdx.x)},
                                   {extents<B::LAYOUT>(b, p.b_outer, p.n, p.k), tile.col, int(threadIdx.x)}};
-        run_pipeline<I::STAGES, P::STAGE_BYTES, I::DEPTH, P::STEPS, P::STEPS - 1, I::BUFFERS>(
+        run_pipeline<I::STAGES, P::STAGE_BYTES, I::DEPTH, P::STEPS, P::BEGIN_STEPS, I::BUFFERS>(
             copies, work, shared_address(shared), p.k);
         work.end();
         if constexpr (I::ROUNDS) {

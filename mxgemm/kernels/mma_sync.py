@@ -195,19 +195,24 @@ def _operand(x: OperandClass, shared: str) -> str:
     return f"Operand<{CXX[x.dtype]}, {CXX[shared]}, {x.layout}, {x.alignment}>"
 
 
-# Tiles by what limits them, the one that is preferred where it fits first.  Warps of 64x64 need the fewest
-# bytes of shared memory a product; a master sum or registers in flight leave room for 64x32 only, and
-# copies in pieces of 4 or 8 bytes for short rows only.
+# Tiles by what limits them.  Warps of 64x64 need the fewest bytes of shared memory a product; a master sum
+# or registers in flight leave room for 64x32 only, and copies in pieces of 4 bytes for short rows only.
+# At equal cost the first runs.
 _WIDE = (Tile(2, 4, 64, 64, 128, 3, 1), Tile(2, 4, 64, 64, 64, 3, 1))
 _SQUARE = (Tile(2, 2, 64, 64, 128, 3, 2), Tile(2, 2, 64, 64, 64, 4, 2))
-_NARROW_PIECES = (Tile(2, 4, 64, 64, 64, 3, 1), Tile(2, 4, 64, 32, 64, 4, 1))
+_HALF = (Tile(2, 2, 64, 32, 128, 4, 2),)
+_PIECES_OF_8 = (Tile(2, 4, 64, 64, 128, 3, 1), Tile(2, 4, 64, 32, 64, 4, 1))
+_PIECES_OF_4 = (Tile(2, 4, 64, 32, 64, 4, 1),)
 _CHAINED = (Tile(2, 4, 64, 32, 128, 4, 1), Tile(2, 4, 64, 32, 64, 3, 1))
-_THROUGH_REGISTERS = (Tile(2, 4, 64, 32, 128, 3, 1), Tile(2, 4, 64, 32, 64, 3, 1))
-_SMALL = (Tile(2, 2, 32, 32, 64, 4, 3),)
+_THROUGH_REGISTERS = (Tile(2, 4, 64, 32, 128, 2, 1), Tile(2, 4, 64, 32, 64, 2, 1))
+_SMALL = (Tile(2, 2, 32, 32, 128, 4, 2), Tile(2, 2, 32, 32, 64, 4, 3))
+_SMALL_THROUGH_REGISTERS = _SMALL[1:]
 _BEFORE_AMPERE = (Tile(2, 4, 64, 32, 64, 2, 1), Tile(2, 2, 32, 32, 64, 2, 3))
 _F64_DEPTH = 16
 # 16 warps hide each other's loads, which leaves registers for one step's fragments only.
-_F64 = (Tile(4, 4, 32, 32, 128, 4, 1, buffers=1), Tile(2, 2, 32, 32, 128, 4, 2))
+_F64 = (
+    Tile(4, 4, 32, 32, 128, 4, 1, buffers=1), Tile(2, 2, 32, 64, 128, 4, 2), Tile(2, 2, 32, 32, 128, 4, 2),
+)  # fmt: skip
 
 
 def tiles_for(
@@ -219,12 +224,13 @@ def tiles_for(
     if arch == "sm_75":
         return _BEFORE_AMPERE
     if through_registers:
-        return (*_THROUGH_REGISTERS, *_SMALL)
+        return (*_THROUGH_REGISTERS, *_SMALL_THROUGH_REGISTERS)
     if chained:
         return (*_CHAINED, *_SMALL) if piece == LARGEST_ALIGNMENT else (*_CHAINED[1:], *_SMALL)
     if piece < LARGEST_ALIGNMENT:
-        return (*_NARROW_PIECES[piece == LEAST_ASYNC :], *_SMALL)
-    return (*_WIDE, *_SQUARE, *_SMALL)
+        return (*(_PIECES_OF_4 if piece == LEAST_ASYNC else _PIECES_OF_8), *_SMALL[1:])
+    # tf32 tiles of 64 columns do not pay for the longer row.
+    return (*_WIDE, *_SQUARE, *(() if unit == "tf32" else _HALF), *_SMALL)
 
 
 def instances(p: ProductClass) -> Iterator[MmaSyncInstance]:

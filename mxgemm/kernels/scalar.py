@@ -146,6 +146,7 @@ def _operand(x: OperandClass) -> str:
 _LARGE = ScalarTile(128, 128, 8, 8, 4, 2)
 _LARGE_ALONE = ScalarTile(128, 128, 8, 8, 4, 1)
 _LARGE_64_BIT = ScalarTile(64, 64, 4, 8, 4, 2)
+_MIDDLE = ScalarTile(64, 64, 4, 8, 4, 4)
 _SMALL = ScalarTile(32, 32, 4, 8, 4, 4)
 
 
@@ -158,7 +159,7 @@ def instances(p: ProductClass) -> Iterator[ScalarInstance]:
         large = (_LARGE_64_BIT,)
     else:
         unconverted = p.a.dtype == p.b.dtype == p.epilogue.d == "float32"
-        large = (_LARGE if unconverted and asynchronous else _LARGE_ALONE,)
+        large = (_LARGE if unconverted and asynchronous else _LARGE_ALONE, _MIDDLE)
     for tile in (*large, _SMALL):
         found = ScalarInstance(p.a, p.b, p.accumulator, p.epilogue, p.batch_axes, tile, asynchronous)
         if found.shared_bytes <= SHARED_KIB[p.arch] * 1024:

@@ -77,15 +77,14 @@ def _scalar_takes(problem: GemmProblem, configuration: Configuration) -> bool:
     return configuration.is_scalar or configuration.is_integer or not problem.reads_operands
 
 
-def _covered_entries(instance: KernelInstance, p: GemmProblem, multiprocessors: int) -> float:
-    """Entries of D that the waves of blocks cover, padding and idle blocks included.
+def _busiest_share(instance: KernelInstance, p: GemmProblem, multiprocessors: int) -> float:
+    """Entries of D, padding included, that the busiest multiprocessor covers.
 
-    Small tiles load more bytes a product, which the factor stands for.
+    Small tiles load more bytes a product, which the factor stands for (as measured on an NVIDIA H200).
     """
     rows, cols = instance.tile_shape
     tiles = math.ceil(p.m / rows) * math.ceil(p.n / cols) * p.products
-    waves = math.ceil(tiles / (multiprocessors * instance.blocks))
-    return waves * instance.blocks * rows * cols * (1 + 24 / rows + 24 / cols)
+    return math.ceil(tiles / multiprocessors) * rows * cols * (1 + 48 / rows + 48 / cols)
 
 
 def _without_unit_stride(x: Matrix, is_a: bool, _problem: GemmProblem) -> bool:
@@ -97,9 +96,9 @@ KERNELS: tuple[Family, ...] = (
         "wgmma", hopper.admits, hopper.instances, hopper.cost, hopper.packs, hopper.takes,
         batch_axes=1, is_timed=True,
     ),
-    Family("mma.sync", _mma_sync_admits, mma_sync.instances, _covered_entries, _without_unit_stride),
+    Family("mma.sync", _mma_sync_admits, mma_sync.instances, _busiest_share, _without_unit_stride),
     Family(
-        "scalar", _scalar_admits, scalar.instances, _covered_entries, lambda _x, _is_a, _problem: False,
+        "scalar", _scalar_admits, scalar.instances, _busiest_share, lambda _x, _is_a, _problem: False,
         _scalar_takes, takes_inner_strides=True,
     ),
 )  # fmt: skip

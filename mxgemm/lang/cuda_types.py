@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING, Final
 
@@ -194,9 +195,11 @@ class Names:
     def _fresh(self, name: str, variant: str) -> str:
         plain = f"t{name[1:]}" if name.startswith(".") else name.replace(".", "_")
         plain = "".join(c if c.isascii() else f"u{ord(c):x}" for c in plain)
+        if plain.startswith(("mx_", "__")):  # the prelude's names, and those of the compiler
+            plain = f"v{plain}"
         candidates = [plain, f"{plain}_{variant}"] if variant else [plain]
-        candidates += [f"{candidates[-1]}_{i}" for i in range(1, 1000)]
-        chosen = next(c for c in candidates if c not in self._used and not c.startswith(("mx_", "__")))
+        numbered = (f"{candidates[-1]}_{i}" for i in itertools.count(1))
+        chosen = next(c for c in itertools.chain(candidates, numbered) if c not in self._used)
         self._used.add(chosen)
         return chosen
 

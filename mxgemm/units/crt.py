@@ -97,7 +97,7 @@ def _residue(parts: list[Float64], modulus: int) -> Float64:
 def _residues(x: NDArray[Any], scale: NDArray[np.int64], q: int, moduli: tuple[int, ...]) -> NDArray[np.int8]:
     """Scaled integers modulo each modulus; (N, rows, K[, G])."""
     residues = np.empty((len(moduli), *x.shape), np.int8)
-    height = max(1, ENTRIES // x[0].size)
+    height = max(1, ENTRIES // math.prod(x.shape[1:]))
     for i in range(0, x.shape[0], height):
         rows = slice(i, i + height)
         parts = _parts(scaled_integers(x[rows], scale[rows]), q)
@@ -192,7 +192,7 @@ def crt_product(a: NDArray[Any], b: NDArray[Any], count: int, accumulator: str) 
     scale_a, scale_b = row_scales(a, q), row_scales(b, q)
     left, right = (_residues(x, s, q, constants.moduli) for x, s in ((a, scale_a), (b, scale_b)))
     result = np.empty((a.shape[0], b.shape[0], *a.shape[2:]), np.dtype(accumulator))
-    height = max(1, STRIPE_ENTRIES // max(result[0].size, 1))
+    height = max(1, STRIPE_ENTRIES // max(math.prod(result.shape[1:]), 1))
     for i in range(0, result.shape[0], height):
         rows = slice(i, i + height)
         residues = _residue_products(left[:, rows], right, constants.moduli)

@@ -44,7 +44,7 @@ def test_the_gpu_gives_the_interpreters_bits(case: Case) -> None:
 def numba_kernels() -> dict[str, Any]:
     """The same file with Numba's import."""
     if not hasattr(np, "row_stack"):
-        np.row_stack = np.vstack  # removed in NumPy 2.5; numba-cuda 0.30 still names it
+        setattr(np, "row_stack", np.vstack)  # noqa: B010 — removed in NumPy 2.5; numba-cuda 0.30 still names it
     pytest.importorskip("numba.cuda", reason="Numba is not installed")
     path = Path(written_kernels.__file__)
     text = path.read_text().replace("from mxgemm import cuda", "from numba import cuda")
