@@ -84,6 +84,17 @@ def time_product(dtype: str, precision: str, n: str) -> float:
     return median_seconds(product(dtype, precision, int(n)), 3)
 
 
+def time_batch(dtype: str, precision: str, products: str) -> float:
+    """Seconds for a batch of products of 1×1 matrices."""
+    import numpy as np
+
+    import mxgemm as mx
+
+    product(dtype, precision, 8)()
+    a = np.ones((int(products), 1, 1), dtype)
+    return median_seconds(lambda: mx.gemm(a, a, precision=precision), 3)
+
+
 def int8_against_blas(n: str) -> float:
     """Time of an exact int8 product over the same product in exact K blocks of float64 BLAS."""
     import numpy as np
@@ -133,7 +144,7 @@ def import_beyond_numpy() -> float:
 
 MEASUREMENTS: dict[str, Callable[..., float]] = {
     function.__name__: function
-    for function in (time_product, int8_against_blas, memory_of_product, import_beyond_numpy)
+    for function in (time_product, time_batch, int8_against_blas, memory_of_product, import_beyond_numpy)
 }
 
 
@@ -153,6 +164,7 @@ LINES: tuple[Request, ...] = (
     ("float32 bf16x6, 512^3", 8.0, "s", ("time_product", "float32", "bf16x6", "512")),
     ("float32 scalar, 512^3", 3.0, "s", ("time_product", "float32", "scalar", "512")),
     ("float64 scalar, 512^3", 15.0, "s", ("time_product", "float64", "scalar", "512")),
+    ("float32 bf16x6, 65,536 products of 1^3", 1.0, "s", ("time_batch", "float32", "bf16x6", "65536")),
     ("int8 exact over float64 BLAS, 1024^3", 2.0, "x", ("int8_against_blas", "1024")),
     ("import beyond NumPy's own", 0.3, "s", ("import_beyond_numpy",)),
     memory_line("float16", "native", 512, 2, 2),

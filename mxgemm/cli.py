@@ -33,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         The exit status.
     """
-    options = _parser().parse_args(cli_gemm.with_values_joined(sys.argv[1:] if arguments is None else arguments))
+    words = sys.argv[1:] if arguments is None else arguments
+    options = _parser().parse_args(cli_gemm.with_values_joined(words))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", MxgemmWarning)
         status = _guarded(options)

@@ -24,6 +24,11 @@ Array = np.ndarray[Any, Any]
 TOKENS = 256
 # The Chinese remainder configurations are slow on a CPU: sixteen of them, for two types, take this many.
 MODULI_TOKENS = 32
+NOTATION = """\
+Every entry of every result is checked.  Bounds are those of the product, in units of T = |A||B| (T̂: with
+subnormal entries raised to the least normal number; row maxima: the largest entry of each row of A).
+A ratio is the largest error over the whole bound, which adds bias, gelu and the rounding to the result's
+type: near 1 where that rounding is all there is.  Seconds are those of modelling each unit bit for bit."""
 REASON = "every entry of the demo is checked against its bound"
 
 
@@ -119,6 +124,7 @@ def run(options: argparse.Namespace) -> int:
     if not 1 <= options.tokens <= TOKENS:
         raise UnsupportedError(f"--tokens {options.tokens}: the data hold 1 to {TOKENS} tokens")
     products = cases(options.tokens)
+    explain(products[0].a, products[0].b, device=options.device)  # refuses a device before a word is said
     _introduce(products[0], options)
     for case in products[:-1]:
         _show_refusals(case, options.device)
@@ -132,7 +138,7 @@ def _introduce(case: Case, options: argparse.Namespace) -> None:
     (m, k), n = case.a.shape, case.b.shape[1]
     part = "" if options.tokens == TOKENS else f" (the first {options.tokens} of {TOKENS} tokens)"
     print(f"Layer 3 of all-MiniLM-L6-v2: x {m}x{k} times w {k}x{n}{part}, on the model {options.device}.")
-    print("T = |A||B|; a ratio is the largest of error over bound; every entry is checked.")
+    print(NOTATION)
 
 
 def _show_refusals(case: Case, device: str) -> None:

@@ -48,8 +48,9 @@ def read_matrix(path: Path, dtype: str | None) -> MatrixFile:
         For an unknown element type, raw elements without ``dtype``, values that do not fit.
     """
     try:
-        loaded = np.load(path, allow_pickle=False)
-    except Exception as error:  # noqa: BLE001  # a damaged file raises whatever the parser of its kind does
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+    except Exception as error:  # a damaged file raises whatever the parser of its kind does
         raise UnsupportedError(f"{path}: not a .npy file that can be read: {error}") from error
     if not isinstance(loaded, np.ndarray):
         loaded.close()

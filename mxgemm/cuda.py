@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mxgemm.lang import host as _host
 from mxgemm.lang.device_array import DeviceArray
 from mxgemm.lang.faults import (
     DivergentBarrierError,
@@ -35,8 +34,11 @@ from mxgemm.lang.host import (
     to_device,
 )
 from mxgemm.lang.jit import jit
+from mxgemm.lang.refused import REFUSED as _REFUSED
+from mxgemm.lang.refused import RefusedNameError as _RefusedNameError
 from mxgemm.lang.signatures import void
 from mxgemm.lang.stubs import ROOT as _WORDS
+from mxgemm.lang.types import NUMBA_NAMES as _NUMBA_NAMES
 from mxgemm.lang.types import SCALARS as _SCALARS
 
 if TYPE_CHECKING:
@@ -75,7 +77,7 @@ __all__ += [*sorted(_WORDS), *sorted(_SCALARS.keys() - {"bool"})]  # noqa: PLE06
 _NAMES: dict[str, Stub | Scalar] = {
     **_WORDS,
     **{name: scalar for name, scalar in _SCALARS.items() if name != "bool"},
-    "boolean": _SCALARS["bool"],
+    **{name: _SCALARS[scalar] for name, scalar in _NUMBA_NAMES.items()},
 }
 
 
@@ -83,10 +85,9 @@ def __getattr__(name: str) -> Any:
     """Words of the dialect, element types, and the refusal by name of what Numba has and this has not."""
     if name in _NAMES:
         return _NAMES[name]
-    if name not in _host.REFUSED:
+    if name not in _REFUSED:
         raise AttributeError(f"mxgemm.cuda has no attribute {name!r}")
-    # An AttributeError too, so that hasattr() answers False instead of raising.
-    raise _host.RefusedNameError(f"cuda.{name} is not supported: {_host.REFUSED[name]}")
+    raise _RefusedNameError(f"cuda.{name} is not supported: {_REFUSED[name]}")
 
 
 def __dir__() -> list[str]:

@@ -72,8 +72,14 @@ def new_result(call: Call, ordinal: int, stream: int) -> ArrayView:
     return ArrayView("numpy", "cuda", ordinal, memory.pointer, shape, operand.strides, dtype, memory)
 
 
-def lower_call(call: Call, made: Plan) -> tuple[Plan, Lowering]:
-    """Choose the kernel for a planned call; the Plan then names it and the workspace."""
+def lower_call(call: Call, made: Plan, *, may_allocate: bool = True) -> tuple[Plan, Lowering]:
+    """Choose the kernel for a planned call; the Plan then names it and the workspace.
+
+    Parameters
+    ----------
+    may_allocate : bool
+        Whether there can be workspace: not while a stream captures a CUDA graph without ``workspace=``.
+    """
     lowering = lower(
         made.problem,
         made.configuration,
@@ -81,6 +87,7 @@ def lower_call(call: Call, made: Plan) -> tuple[Plan, Lowering]:
         alignment={name: _alignment(view) for name, view in pointers_of(call, call.out)},
         multiprocessors=call.capabilities.multiprocessors,
         copied=_to_copy(call),
+        may_allocate=may_allocate,
     )
     named = replace(
         made, kernel=lowering.instance, workspace_bytes=lowering.workspace_bytes, notes=lowering.notes
@@ -121,7 +128,7 @@ def kernels_of(lowering: Lowering, ordinal: int, stream: int | None) -> dict[str
     if lowering.form.problem.is_empty:
         return {}
     found = {kernel.entry: _compiled(kernel, ordinal, stream) for kernel in lowering.kernels}
-    if lowering.instance.has_flags and not (stream is not None and device.is_capturing(stream, ordinal)):
+    if lowering.has_flags and not (stream is not None and device.is_capturing(stream, ordinal)):
         unread_flags(ordinal)  # a later call may be captured, and must then allocate nothing
     return found
 
@@ -144,8 +151,10 @@ def _source(kernel: KernelInstance | PackInstance) -> str:
 
 
 def compile_ahead(lowering: Lowering, ordinal: int) -> None:
-    """Compile and load everything that a lowering launches."""
+    """Compile and load everything that a lowering launches, and what a captured call may run instead."""
     kernels_of(lowering, ordinal, None)
+    if lowering.without_workspace is not None:
+        kernels_of(lowering.without_workspace(), ordinal, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +184,7 @@ def run_device(
     ordinal = out.ordinal
     kernels = kernels_of(lowering, ordinal, stream)
     array.acquire(stream, [view for _, view in pointers_of(call, out)])
-    flags = _Flags(ordinal, stream, wanted=observe) if lowering.instance.has_flags else None
+    flags = _Flags(ordinal, stream, wanted=observe) if lowering.has_flags else None
     pointers = {name: view.pointer for name, view in pointers_of(call, out)}
     memory = _workspace(lowering, workspace, ordinal, stream)
     for launch in lowering.launches(pointers, workspace=memory.pointer, flags=flags.pointer if flags else 0):

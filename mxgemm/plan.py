@@ -7,8 +7,8 @@ that the result will meet.
 
 from __future__ import annotations
 
+import math
 import numbers
-import sys
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -263,9 +263,13 @@ def _requested(asked: _Request, precision: str) -> Plan:
 
 
 def _budget(max_error: Any) -> float:
-    if not isinstance(max_error, numbers.Real) or not 0 <= max_error <= sys.float_info.max:
+    try:
+        budget = float(max_error) if isinstance(max_error, numbers.Real) else math.nan
+    except OverflowError:
+        budget = math.inf
+    if not 0 <= budget < math.inf:
         raise UnsupportedError(f"max_error={max_error!r}: it must be a number >= 0, in units of |A||B|")
-    return float(max_error)
+    return budget
 
 
 def _check_meets(config: Configuration, arch: str, k: int, max_error: float) -> None:

@@ -71,8 +71,17 @@ def begin(operands: tuple[Any, Any, Any], options: Options, policy: Policy) -> B
     from mxgemm import gpu  # kernels load with the first product that needs them
 
     call = gpu.as_uploaded(call)
-    made, lowering = gpu.lower_call(call, _plan(call, options, policy))
+    planned = _plan(call, options, policy)
+    made, lowering = gpu.lower_call(call, planned, may_allocate=_may_allocate(call, options))
     return Begun(call, made, options, lowering)
+
+
+def _may_allocate(call: Call, options: Options) -> bool:
+    """Whether the product can have workspace: a captured one has only what ``workspace=`` brings."""
+    if options.get("workspace") is not None:
+        return True
+    ordinal = int(call.capabilities.backend.removeprefix("cuda:"))
+    return not device.is_capturing(_stream(call, options), ordinal)
 
 
 def _plan(call: Call, options: Options, policy: Policy) -> Plan:

@@ -220,3 +220,12 @@ def test_out_of_another_shape_or_type_is_refused() -> None:
 def test_inputs_lists_what_is_read() -> None:
     call = read_call(A, B, np.ones((3, 4), F32), beta=1, epilogue=epilogue.relu(bias=np.ones(4, F32)))
     assert [name for name, _ in call.inputs()] == ["a", "b", "c", "bias"]
+
+
+@pytest.mark.parametrize("flag", ["N", "T", None, 1, 0.0])
+@pytest.mark.parametrize("side", ["transpose_a", "transpose_b"])
+def test_a_transposition_is_true_or_false(side: str, flag: Any) -> None:
+    """BLAS's "N" would count as true."""
+    with pytest.raises(UnsupportedError, match=f"{side}={flag!r} is neither True nor False"):
+        read_call(A, B, **{side: flag})
+    read_call(A, B, **{side: np.False_})

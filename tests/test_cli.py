@@ -13,10 +13,8 @@ import numpy as np
 import pytest
 
 from mxgemm import cli, units
-from mxgemm.cli_files import read_matrix
 from mxgemm.cli_gemm import number
 from mxgemm.configs import CONFIGURATIONS, UNITS
-from mxgemm.errors import DTypeError, UnsupportedError
 
 RELAXED = "--accept=relaxed-accumulation=a test"
 
@@ -269,51 +267,86 @@ def test_demo_says_how_many_tokens_there_are(here: Callable[..., Ended], tmp_pat
 # Numbers and files
 
 
-@pytest.mark.parametrize(("text", "value"), [("3", 3), ("-0.5", -0.5), ("2**-20", 2.0**-20), ("1e-3", 1e-3)])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("3", 3), ("-0.5", -0.5), ("2**-20", 2.0**-20), ("1e-3", 1e-3), ("2**5", 32), ("2**2000", 2**2000),
+     ("-inf", -np.inf), ("0e-999", 0.0)],
+)  # fmt: skip
 def test_numbers_keep_whether_they_are_whole(text: str, value: float) -> None:
     assert number(text) == value
     assert type(number(text)) is type(value)
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
-def test_raw_elements_are_taken_as_the_type_named(tmp_path: Path, dtype: str) -> None:
-    x = np.arange(6).reshape(2, 3).astype(getattr(ml_dtypes, dtype))
-    np.save(tmp_path / "x.npy", x.view(f"V{x.dtype.itemsize}"))
-    assert np.array_equal(read_matrix(tmp_path / "x.npy", dtype).array, x)
+@pytest.mark.parametrize("text", ["2**-5000", "1e500", "-1e500", "1e-400", "two", "2**", ""])
+def test_no_number_becomes_0_or_inf_on_its_way(here: Callable[..., Ended], folder: Path, text: str) -> None:
+    run = here(folder, "gemm", "A.npy", "B.npy", f"--alpha={text}")
+    assert run.returncode == 2
+    assert "beyond float64" in run.stderr or "is no number" in run.stderr
 
 
-def test_raw_elements_of_another_size_are_refused(tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", np.zeros((2, 2), "V2"))
-    with pytest.raises(DTypeError, match="raw elements of 2 bytes, not float32"):
-        read_matrix(tmp_path / "x.npy", "float32")
+@pytest.mark.parametrize("text", ["-1e-3", "-.5", "-2", "-inf"])
+def test_a_negative_number_is_no_option(here: Callable[..., Ended], folder: Path, text: str) -> None:
+    run = here(folder, "gemm", "A.npy", "B.npy", "--alpha", text, "--precision", "scalar")
+    assert run.returncode == 0, run.stderr
+    assert f"identity({number(text)}*A*B)" in run.stdout
 
 
-def test_integers_are_converted_where_they_fit(tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", np.array([[-128, 127]], np.int64))
-    assert read_matrix(tmp_path / "x.npy", "int8").array.dtype == np.int8
-    with pytest.raises(DTypeError, match="from -128 to 127 do not fit uint8"):
-        read_matrix(tmp_path / "x.npy", "uint8")
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"hello", b"PK\x03\x04 no archive", b"\x93NUMPY\x09\x00 of no version", "(10**20, 4)",
+     "(10_000_000, 10_000_000)", "(-1, 4)", "(", "(2, 2)"],
+)  # fmt: skip
+def test_a_damaged_file_ends_with_status_2(
+    here: Callable[..., Ended], folder: Path, content: bytes | str
+) -> None:
+    if isinstance(content, str):
+        shape = content.replace("10**20", str(10**20))
+        header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}".ljust(117).encode() + b"\n"
+        content = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+    (folder / "bad.npy").write_bytes(content)
+    run = here(folder, "gemm", "bad.npy", "B.npy")
+    assert run.returncode == 2
+    assert "bad.npy: not a .npy file that can be read" in run.stderr
 
 
-def test_integers_beyond_float64_are_not_made_floats(tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", np.array([[2**53 + 1]], np.int64))
-    with pytest.raises(DTypeError, match=r"beyond 2\^53"):
-        read_matrix(tmp_path / "x.npy", "float32")
+def test_c_and_beta_go_together(here: Callable[..., Ended], folder: Path) -> None:
+    run = here(folder, "gemm", "A.npy", "B.npy", "--beta", "2")
+    assert run.returncode == 2
+    assert "no --c" in run.stderr
+    run = here(folder, "gemm", "A.npy", "B.npy", "--c", "C.npy", "--precision=scalar")
+    assert run.returncode == 0, run.stderr
+    assert "C: not read, since --beta is 0" in run.stdout
 
 
-def test_big_endian_files_are_read(tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", np.array([[1.5]], ">f4"))
-    assert read_matrix(tmp_path / "x.npy", "float16").array == np.float16(1.5)
+def test_a_disk_that_fills_leaves_the_old_result(folder: Path) -> None:
+    before = np.zeros((40, 24), np.float32)
+    np.save(folder / "D.npy", before)
+    command = f"ulimit -f 1; exec {sys.executable} -m mxgemm gemm A.npy B.npy --precision scalar -o D.npy"
+    np.save(folder / "A.npy", np.ones((40, 6), np.float32))
+    np.save(folder / "B.npy", np.ones((6, 24), np.float32))
+    run = subprocess.run(["/bin/sh", "-c", command], cwd=folder, capture_output=True, text=True, check=False)
+    assert run.returncode == 2, run.stdout + run.stderr
+    assert "D.npy: cannot be written" in run.stderr
+    assert np.array_equal(np.load(folder / "D.npy"), before)
+    assert not list(folder.glob(".*"))
 
 
-def test_a_float_is_rounded_once_to_nearest_even(tmp_path: Path) -> None:
-    # float32 would round this first to 1 + 2^-8, a tie that then goes to 1.
-    np.save(tmp_path / "x.npy", np.array([1 + 2.0**-8 + 2.0**-40]))
-    found = read_matrix(tmp_path / "x.npy", "bfloat16")
-    assert float(found.array[0]) == 1 + 2.0**-7
-    assert found.conversion == "float64 rounded to bfloat16, to nearest even"
+def test_a_reader_that_leaves_early_is_no_failure(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mxgemm", "configs", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as process:
+        process.stdout.close()
+        errors = process.stderr.read()
+        assert process.wait() == 0
+    assert errors == b""
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match=r"not a \.npy file"):
-        read_matrix(tmp_path, None)
+def test_too_little_memory_ends_with_status_2(
+    here: Callable[..., Ended], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted(*_: object, **__: object) -> None:
+        raise MemoryError("Unable to allocate 364 TiB")
+
+    monkeypatch.setattr(units, "run", exhausted)
+    run = here(folder, "gemm", "A.npy", "B.npy", "--precision=scalar")
+    assert run.returncode == 2
+    assert "364 TiB" in run.stderr

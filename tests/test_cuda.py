@@ -15,7 +15,7 @@ from mxgemm import cuda
 from mxgemm.errors import PerformanceAdvice, UnsupportedError
 from mxgemm.lang.cuda_backend import CudaBackend
 from mxgemm.lang.functions import FUNCTIONS
-from mxgemm.lang.host import REFUSED
+from mxgemm.lang.refused import REFUSED
 from mxgemm.lang.interpreter_backend import InterpreterBackend
 from mxgemm.lang.runtime import use
 from tests.lang.running import function, interpret

@@ -155,10 +155,12 @@ def test_sizes_of_1_in_every_combination_with_bias(row: Configuration) -> None:
 # 7. Sizes and offsets beyond 16 and 31 bits
 
 
-def test_a_batch_above_65535() -> None:
-    a = (np.arange(65_537) % 100).astype(np.int8)[:, None, None]
-    b = np.array([[3]], np.int8)
-    assert np.array_equal(product(a, b, alpha=2, precision="exact"), 6 * a.astype(np.int32))
+@each_row
+def test_a_batch_above_65535(row: Configuration) -> None:
+    source, result = kinds(row)
+    a, b = (np.arange(65_537) % 15).astype(source)[:, None, None], np.array([[3]], source)
+    found = product(a, b, alpha=2, precision=row.precision)
+    assert np.array_equal(found, 6 * a.astype(result))
 
 
 @pytest.mark.parametrize("axis", ["m", "n", "k"])

@@ -174,7 +174,8 @@ class BoundLaunch:
             frame = _Frame(self._parameters, self._maps)
         frame.values[: self._pointers] = pointers  # type: ignore[call-overload]  # ctypes takes any sequence
         for position, made in frame.maps:
-            made.aim(pointers[position])
+            if made.target != pointers[position]:
+                made.aim(pointers[position])
         (status,) = self._launch(streams.raw(stream), frame.address, 0)
         frames.append(frame)
         if status is not self._success:

@@ -70,16 +70,25 @@ def _replace_address() -> Callable[..., int]:
 
 
 class EncodedMap:
-    """Memory that holds one encoded map, for one launch at a time."""
+    """Memory that holds one encoded map, for one launch at a time.
 
-    __slots__ = ("_memory", "_spec", "_target", "address")
+    Attributes
+    ----------
+    address : int
+        Of the map, on the host.
+    target : int
+        The device address that it starts at; 0 before the first.
+    """
+
+    __slots__ = ("_memory", "_replace", "_spec", "address", "target")
 
     def __init__(self, spec: TensorMap) -> None:
         self._spec = spec
         self._memory = (ctypes.c_ubyte * (_BYTES + _ALIGNMENT))()
         first = ctypes.addressof(self._memory)
         self.address = first + -first % _ALIGNMENT
-        self._target = 0
+        self._replace = _replace_address()
+        self.target = 0
 
     def aim(self, target: int) -> None:
         """Let the map start at a device address.
@@ -89,12 +98,12 @@ class EncodedMap:
         DriverError
             When the driver refuses the map.
         """
-        if target == self._target:
+        if target == self.target:
             return
-        status = _replace_address()(self.address, target) if self._target else self._encode_at(target)
+        status = self._replace(self.address, target) if self.target else self._encode_at(target)
         if status != 0:
             raise driver.DriverError(f"the tensor map {self._spec} at {target:#x}", f"error {status}")
-        self._target = target
+        self.target = target
 
     def _encode_at(self, target: int) -> int:
         spec = self._spec

@@ -179,6 +179,10 @@ class KernelInstance(ABC):
         """Maps that lead the parameters, for a problem in canonical form; none by default."""
         return ()
 
+    def feeds_on(self, p: GemmProblem) -> tuple[KernelInstance, GemmProblem] | None:  # noqa: ARG002  # most do not
+        """The kernel that runs first, and its problem, whose D lies in workspace and is this kernel's A."""
+        return None
+
     def generated(self) -> str:
         """The source's own part: constants and entry."""
         members = "\n".join(f"    {line}" for line in self.constants())

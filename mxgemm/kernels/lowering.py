@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -14,6 +14,7 @@ from mxgemm.device.tensor_map import TensorMap
 from mxgemm.errors import UnsupportedError, one_of
 from mxgemm.kernels.arguments import constant_arguments, pointer_names
 from mxgemm.kernels.canonical import Canonical, canonical
+from mxgemm.kernels.hopper.arrange import Arrangement, arrangement_of
 from mxgemm.kernels.instance import EpilogueClass, KernelInstance
 from mxgemm.kernels.names import SIZES
 from mxgemm.kernels.operands import (
@@ -70,37 +71,56 @@ class Lowering:
     form : Canonical
         The problem as the kernel sees it, packed operands included.
     instance : KernelInstance
-    packings : tuple of Packing
+    packings : tuple of Packing or Arrangement
         Copies that run first.
     alignment : mapping of str to int
         Pointer alignments that the instance relies on, by the canonical problem's names.
     why : tuple of str
         Why this instance and no other, in words.
+    without_workspace : callable or None
+        Makes the lowering that runs where there can be no workspace; None when that is this one, or when
+        no kernel can do without.
     """
 
     form: Canonical
     instance: KernelInstance
-    packings: tuple[Packing, ...]
+    packings: tuple[Packing | Arrangement, ...]
     alignment: Mapping[str, int]
     why: tuple[str, ...] = ()
+    without_workspace: Callable[[], Lowering] | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def _copied_bytes(self) -> int:
+        return max((p.offset + p.bytes for p in self.packings), default=0)
+
+    @cached_property
+    def _first(self) -> tuple[KernelInstance, GemmProblem] | None:
+        """What writes the workspace that the instance reads as its A, if it does."""
+        return self.instance.feeds_on(self.form.problem)
 
     @cached_property
     def workspace_bytes(self) -> int:
-        """Device memory that the packed copies take."""
-        return max((p.offset + p.bytes for p in self.packings), default=0)
+        """Device memory that the packed copies and the first kernel's results take."""
+        if self._first is None:
+            return self._copied_bytes
+        d = self._first[1].d
+        return _aligned(self._copied_bytes) + self._first[1].products * d.batch_strides[0] * SIZES[d.dtype]
 
     @property
     def kernels(self) -> tuple[KernelInstance | PackInstance, ...]:
         """Everything that has to be compiled."""
-        return (*dict.fromkeys(p.instance for p in self.packings), self.instance)
+        first = () if self._first is None else (self._first[0],)
+        return (*dict.fromkeys(p.instance for p in self.packings), *first, self.instance)
+
+    @property
+    def has_flags(self) -> bool:
+        """Whether a kernel reports overflow through a word in device memory."""
+        return self.instance.has_flags or any(isinstance(p, Arrangement) and p.rounded for p in self.packings)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What is packed, by the caller's names, and why this instance was chosen, in words."""
-        packed = (
-            f"{self.form.caller_name(p.name)} is packed into workspace first ({p.bytes} bytes)"
-            for p in self.packings
-        )
+        packed = (f"{self.form.caller_name(p.name)} is {p.what} ({p.bytes} bytes)" for p in self.packings)
         return (*packed, *self.why)
 
     @cached_property
@@ -116,8 +136,7 @@ class Lowering:
 
     @cached_property
     def _maps(self) -> tuple[tuple[int, TensorMap], ...]:
-        names = pointer_names(self.instance)
-        return tuple((names.index(made.array), made) for made in self.instance.tensor_maps(self._inner))
+        return _maps_of(self.instance, self._inner)
 
     @cached_property
     def _grid(self) -> tuple[int, int, int]:
@@ -135,7 +154,7 @@ class Lowering:
         workspace : int
             Address of ``workspace_bytes`` bytes, aligned to 256.
         flags : int
-            Address of a 4-byte word that the kernel sets bits in; needed when ``instance.has_flags``.
+            Address of a 4-byte word that the kernel sets bits in; needed when ``has_flags``.
 
         Raises
         ------
@@ -144,24 +163,44 @@ class Lowering:
         """
         if self.form.problem.is_empty:
             return
-        if self.instance.has_flags and not flags:
+        if self.has_flags and not flags:
             raise UnsupportedError(
                 f"{self.instance} reports overflow: flags= must name a 4-byte word on the device"
             )
         named = {name: pointers.get(self.form.caller_name(name), 0) for name in _ARRAYS}
         for p in self.packings:
             if self.form.problem.reads_operands or p.name not in ("a", "b"):
-                yield Launch(p.instance, p.grid(), p.arguments(named[p.name], workspace))
+                yield Launch(p.instance, p.grid(), p.arguments(named[p.name], workspace, flags))
             named[p.name] = workspace + p.offset
         named["flags"] = flags
+        if self._first is not None:
+            target = workspace + _aligned(self._copied_bytes)
+            yield self._first_launch(*self._first, {**named, "c": 0, "d": target})
+            named["a"] = target
         names = pointer_names(self.instance)
         for offsets in _outer_offsets(self.form.problem, self.instance.batch_axes):
             addresses = tuple(named[name] + offsets.get(name, 0) if named[name] else 0 for name in names)
             yield Launch(self.instance, self._grid, addresses + self._constants, len(names), self._maps)
 
+    @staticmethod
+    def _first_launch(kernel: KernelInstance, p: GemmProblem, named: Mapping[str, int]) -> Launch:
+        names = pointer_names(kernel)
+        addresses = tuple(named[name] for name in names)
+        constants = constant_arguments(kernel, p, False)
+        return Launch(kernel, kernel.grid(p), addresses + constants, len(names), _maps_of(kernel, p))
+
 
 _INPUTS = ("a", "b", "c", "bias", "scale_rows", "scale_cols")
 _ARRAYS = (*_INPUTS, "d")
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _WORKSPACE_ALIGNMENT) * _WORKSPACE_ALIGNMENT
+
+
+def _maps_of(instance: KernelInstance, p: GemmProblem) -> tuple[tuple[int, TensorMap], ...]:
+    names = pointer_names(instance)
+    return tuple((names.index(made.array), made) for made in instance.tensor_maps(p))
 
 
 def _last_axes(p: GemmProblem, count: int) -> GemmProblem:
@@ -217,38 +256,52 @@ def _operand_class(
     return OperandClass(x.dtype, found[0], alignment_class(alignment, x.dtype, rounded))
 
 
-def _pack(form: Canonical, copied: Collection[str], family: Family) -> tuple[Canonical, tuple[Packing, ...]]:
-    """Replace what has to be copied first, named by the caller's names or for want of a unit stride."""
-    packings: list[Packing] = []
+def _pack(
+    form: Canonical, asked: _Asked, family: Family
+) -> tuple[Canonical, tuple[Packing | Arrangement, ...], tuple[int, ...]]:
+    """Replace what has to be copied first: what the family cannot read, and what the caller named.
+
+    Also returns the bytes of each copy that is for the family's sake.
+    """
+    packings: list[Packing | Arrangement] = []
+    wanted: list[int] = []
     problem, offset = form.problem, 0
     for name in _INPUTS:
         x: Matrix | None = getattr(problem, name)
         if x is None:
             continue
-        strided = name in ("a", "b") and family.packs(x, name == "a", form.problem)
-        if not strided and form.caller_name(name) not in copied:
+        is_a, alignment = name == "a", asked.alignment.get(form.caller_name(name), LARGEST_ALIGNMENT)
+        as_wanted = family.packs(x, is_a, form.problem, alignment) if name in ("a", "b") else None
+        if as_wanted is None and form.caller_name(name) not in asked.copied:
             continue
-        # An operand that has a unit stride, but not where the family wants it, comes out along K.
-        along_k = strided and layout_of(x, name == "a") is not None
-        made = packing_of(name, x, problem.batch, offset, along_rows=(name == "a") if along_k else None)
-        offset += -(-made.bytes // _WORKSPACE_ALIGNMENT) * _WORKSPACE_ALIGNMENT
+        made: Packing | Arrangement
+        if as_wanted is not None and as_wanted.aligned:
+            along_rows = bool(as_wanted.along_k) == is_a
+            made = arrangement_of(
+                name, x, problem.batch, offset, along_rows=along_rows, rounded=as_wanted.rounded
+            )
+        else:
+            made = packing_of(name, x, problem.batch, offset)
+        if as_wanted is not None:
+            wanted.append(made.bytes)
+        offset += _aligned(made.bytes)
         packings.append(made)
         packed: dict[str, Any] = {name: made.packed}
         problem = replace(problem, **packed)
-    return replace(form, problem=problem), tuple(packings)
+    return replace(form, problem=problem), tuple(packings), tuple(wanted)
 
 
 def _cheapest(
     candidates: list[KernelInstance], p: GemmProblem, multiprocessors: int, family: Family
-) -> tuple[KernelInstance, tuple[str, ...]]:
-    """The candidate of least cost, and why."""
+) -> tuple[KernelInstance, float, tuple[str, ...]]:
+    """The candidate of least cost, the cost, and why."""
     costs = [family.cost(candidate, p, multiprocessors) for candidate in candidates]
     order = sorted(range(len(candidates)), key=costs.__getitem__)
     best = candidates[order[0]]
     if not family.is_timed:
-        return best, ()
+        return best, costs[order[0]], ()
     words = [f"{candidates[i].variant}: {costs[i]:.1f} us predicted" for i in order[:2]]
-    return best, (f"chosen among {len(candidates)} tiles: {', next '.join(words)}",)
+    return best, costs[order[0]], (f"chosen among {len(candidates)} tiles: {', next '.join(words)}",)
 
 
 def _check_alignment(problem: GemmProblem, alignment: Mapping[str, int]) -> None:
@@ -269,6 +322,7 @@ def lower(
     alignment: Mapping[str, int] = ALIGNED,
     multiprocessors: int = 132,
     copied: Collection[str] = (),
+    may_allocate: bool = True,
 ) -> Lowering:
     """Choose what runs for a problem on an architecture; nothing is compiled or launched.
 
@@ -285,6 +339,8 @@ def lower(
         Of the device; it moves only the choice of tile.
     copied : collection of str
         Inputs, by the caller's names, that are copied into workspace before D is written.
+    may_allocate : bool
+        Whether there can be workspace; without it, kernels that need none are preferred to faster ones.
 
     Raises
     ------
@@ -295,16 +351,29 @@ def lower(
     _check_alignment(problem, alignment)
     accumulator = result_accumulator(problem, configuration)
     form = canonical(problem)
+    asked = _Asked(configuration, arch, accumulator, alignment, multiprocessors, copied, may_allocate)
+    found: list[tuple[Lowering, str | None]] = []
     for family in KERNELS:
         if family.admits(configuration, arch, accumulator) and family.takes(form.problem, configuration):
-            asked = _Asked(configuration, arch, accumulator, alignment, multiprocessors, copied)
             made = _lower_by(family, form, asked)
-            if made is not None:
-                return made
-    raise UnsupportedError(
-        f"{configuration.name} has no kernel on {arch} for {problem}; "
-        f"kernel families are {one_of([family.name for family in KERNELS])}"
-    )
+            found += [] if made is None else [made]
+            if made is not None and made[1] is None:
+                break
+    if not found:
+        raise UnsupportedError(
+            f"{configuration.name} has no kernel on {arch} for {problem}; "
+            f"kernel families are {one_of([family.name for family in KERNELS])}"
+        )
+    # Where every family declines, the first one that can runs after all.
+    best = found[-1][0] if found[-1][1] is None else found[0][0]
+    declined = tuple(reason for made, reason in found if reason is not None and made is not best)
+    other = None
+    if may_allocate and best.workspace_bytes and not copied:
+        other = partial(
+            lower, problem, configuration, arch, alignment=alignment, multiprocessors=multiprocessors,
+            may_allocate=False,
+        )  # fmt: skip
+    return replace(best, why=(*declined, *best.why), without_workspace=other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,11 +386,16 @@ class _Asked:
     alignment: Mapping[str, int]
     multiprocessors: int
     copied: Collection[str]
+    may_allocate: bool
 
 
-def _lower_by(family: Family, form: Canonical, asked: _Asked) -> Lowering | None:
-    """The lowering by one family; None when it has no instance for this class of products."""
-    form, packings = _pack(form, asked.copied, family)
+def _lower_by(family: Family, form: Canonical, asked: _Asked) -> tuple[Lowering, str | None] | None:
+    """The lowering by one family, and why the next one should be preferred, if it should.
+
+    None when the family has no instance for this class of products.
+    """
+    as_asked = form = family.orient(form)
+    form, packings, copies = _pack(form, asked, family)
     packed = {made.name for made in packings}
     known = {
         name: LARGEST_ALIGNMENT
@@ -330,17 +404,24 @@ def _lower_by(family: Family, form: Canonical, asked: _Asked) -> Lowering | None
         for name in _ARRAYS
     }
     wanted = _product_class(family, form.problem, asked, known)
-    candidates: list[KernelInstance] = list(family.instances(wanted))
+    candidates: list[KernelInstance] = [
+        instance
+        for instance in family.instances(wanted)
+        if asked.may_allocate or instance.feeds_on(form.problem) is None
+    ]
     if not candidates:
         return None
-    best, why = _cheapest(candidates, form.problem, asked.multiprocessors, family)
-    return Lowering(form, best, packings, known, why)
+    best, predicted, why = _cheapest(candidates, form.problem, asked.multiprocessors, family)
+    reason = family.declines(as_asked.problem, copies, predicted, asked.multiprocessors, asked.may_allocate)
+    return Lowering(form, best, packings, known, why), reason
 
 
 def _product_class(family: Family, p: GemmProblem, asked: _Asked, known: Mapping[str, int]) -> ProductClass:
     rounded = asked.configuration.rounds_to in ("f16", "bf16")
     piece = LARGEST_ALIGNMENT // SIZES[p.d.dtype]
     ascends = (p.m <= 1 or p.d.row_stride > 0) and all(stride >= 0 for stride in p.d.batch_strides)
+    # The copy engine writes whole 16-byte pieces, past the end of a row that is none.
+    whole = ascends and p.n % piece == 0
     c_in_pairs = p.c is not None and p.n % 2 == 0 and _vector_fits(p.c, 2, known["c"])
     return ProductClass(
         asked.configuration, asked.arch, asked.accumulator,
@@ -349,7 +430,7 @@ def _product_class(family: Family, p: GemmProblem, asked: _Asked, known: Mapping
         _epilogue_class(p, asked.accumulator, known["d"]),
         min(len(p.batch), family.batch_axes), p.k,
         reads_c=p.reads_c,
-        d_piece=piece if ascends and _vector_fits(p.d, piece, known["d"]) else 1,
+        d_piece=piece if whole and _vector_fits(p.d, piece, known["d"]) else 1,
         c_piece=2 if c_in_pairs else 1,
         multiprocessors=asked.multiprocessors,
     )  # fmt: skip

@@ -7,8 +7,9 @@ template <class I> struct MmaSyncShape {
     static constexpr int THREADS = I::WARPS_M * I::WARPS_N * 32;
     static constexpr int BM = I::WARPS_M * I::WARP_M, BN = I::WARPS_N * I::WARP_N;
     static constexpr int TILES_M = I::WARP_M / 16, TILES_N = I::WARP_N / 8, STEPS = I::DEPTH / Math::DEPTH;
-    // Copies spread over the steps; words to be rounded leave registers for half of them only.
-    static constexpr int BEGIN_STEPS = same<Math, MmaTf32> ? STEPS / 2 : STEPS - 1;
+    // Copies spread over the steps, unless fragments of single words leave no registers for that.
+    static constexpr bool SINGLE_WORDS = same<Math, MmaTf32> && (A::LAYOUT == mn_major || B::LAYOUT == mn_major);
+    static constexpr int BEGIN_STEPS = SINGLE_WORDS ? 1 : STEPS - 1;
     using LayoutA = SharedLayout<typename A::Shared, A::LAYOUT, BM, I::DEPTH>;
     using LayoutB = SharedLayout<typename B::Shared, B::LAYOUT, BN, I::DEPTH>;
     static constexpr int A_BYTES = LayoutA::BYTES, STAGE_BYTES = A_BYTES + LayoutB::BYTES;

@@ -209,10 +209,10 @@ _SMALL = (Tile(2, 2, 32, 32, 128, 4, 2), Tile(2, 2, 32, 32, 64, 4, 3))
 _SMALL_THROUGH_REGISTERS = _SMALL[1:]
 _BEFORE_AMPERE = (Tile(2, 4, 64, 32, 64, 2, 1), Tile(2, 2, 32, 32, 64, 2, 3))
 _F64_DEPTH = 16
-# 16 warps hide each other's loads, which leaves registers for one step's fragments only.
-_F64 = (
-    Tile(4, 4, 32, 32, 128, 4, 1, buffers=1), Tile(2, 2, 32, 64, 128, 4, 2), Tile(2, 2, 32, 32, 128, 4, 2),
-)  # fmt: skip
+_F64_HALF = (Tile(2, 2, 32, 64, 128, 4, 2), Tile(2, 2, 32, 32, 128, 4, 2))
+# 16 warps hide each other's loads, which leaves registers for one step's fragments and for wide copies only.
+_F64 = (Tile(4, 4, 32, 32, 128, 4, 1, buffers=1), *_F64_HALF)
+_F64_PIECES = (Tile(2, 4, 64, 32, 128, 3, 1), *_F64_HALF)
 
 
 def tiles_for(
@@ -220,17 +220,20 @@ def tiles_for(
 ) -> tuple[Tile, ...]:
     """Tiles on offer, largest first; ``piece`` is the operands' common alignment in bytes."""
     if unit == "f64":
-        return _F64
+        return _F64 if piece == LARGEST_ALIGNMENT else _F64_PIECES
     if arch == "sm_75":
         return _BEFORE_AMPERE
     if through_registers:
-        return (*_THROUGH_REGISTERS, *_SMALL_THROUGH_REGISTERS)
+        # With master sums, only short rows leave registers for what is in flight.
+        return (*_THROUGH_REGISTERS[chained:], *_SMALL_THROUGH_REGISTERS)
     if chained:
         return (*_CHAINED, *_SMALL) if piece == LARGEST_ALIGNMENT else (*_CHAINED[1:], *_SMALL)
     if piece < LARGEST_ALIGNMENT:
         return (*(_PIECES_OF_4 if piece == LEAST_ASYNC else _PIECES_OF_8), *_SMALL[1:])
-    # tf32 tiles of 64 columns do not pay for the longer row.
-    return (*_WIDE, *_SQUARE, *(() if unit == "tf32" else _HALF), *_SMALL)
+    if unit == "tf32":
+        # Tiles of 64 columns do not pay, and for sm_100 the compiler spills in warps of 64x64.
+        return (*(_CHAINED if arch == "sm_100" else (*_WIDE, *_SQUARE)), *_SMALL)
+    return (*_WIDE, *_SQUARE, *_HALF, *_SMALL)
 
 
 def instances(p: ProductClass) -> Iterator[MmaSyncInstance]:

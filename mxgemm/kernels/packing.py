@@ -5,16 +5,36 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 from mxgemm.kernels.instance import building_block, grid_of
 from mxgemm.kernels.names import SIZES
 from mxgemm.problem import Matrix
 
-__all__ = ["PackInstance", "Packing", "packing_of"]
+__all__ = ["PackInstance", "PackedForm", "Packing", "packing_of"]
 
 _WORDS = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 _ROWS, _COLUMNS = 16, 128
 _PARTS = ("types", "tile_order", "pack")
+
+
+@dataclass(frozen=True, slots=True)
+class PackedForm:
+    """How a family wants an operand that it cannot read as it lies.
+
+    Attributes
+    ----------
+    along_k : bool or None
+        Whether K becomes the contiguous axis, else the other one; None takes that of the smaller stride.
+    aligned : bool
+        Whether rows are padded to whole 16-byte pieces.
+    rounded : bool
+        Whether float32 is rounded to tf32.
+    """
+
+    along_k: bool | None = None
+    aligned: bool = False
+    rounded: bool = False
 
 
 @dataclass(frozen=True)
@@ -28,7 +48,7 @@ class PackInstance:
     shared_bytes = 0
     blocks = 4
     lowering = "pack"
-    parts = _PARTS
+    parts: ClassVar[tuple[str, ...]] = _PARTS
 
     @property
     def variant(self) -> str:
@@ -90,6 +110,8 @@ class Packing:
     along_rows: bool
     offset: int
 
+    what = "packed into workspace first"
+
     @property
     def products(self) -> int:
         """Matrices that are copied."""
@@ -116,7 +138,7 @@ class Packing:
         outer, inner, *_ = self._axes()
         return grid_of(-(-outer // _ROWS) * -(-inner // _COLUMNS) * self.products)
 
-    def arguments(self, source: int, workspace: int) -> tuple[int, ...]:
+    def arguments(self, source: int, workspace: int, _flags: int) -> tuple[int, ...]:
         """Launch arguments, 8 bytes each."""
         outer, inner, outer_stride, inner_stride = self._axes()
         axes = [x for pair in zip(self.batch, self.source.batch_strides, strict=True) for x in pair]
@@ -124,17 +146,14 @@ class Packing:
         return (source, target, outer, inner, outer_stride, inner_stride, self.products, *axes)
 
 
-def packing_of(
-    name: str, x: Matrix, batch: tuple[int, ...], offset: int, *, along_rows: bool | None = None
-) -> Packing:
+def packing_of(name: str, x: Matrix, batch: tuple[int, ...], offset: int) -> Packing:
     """Plan the copy of ``x`` into workspace at ``offset``.
 
-    The copy is contiguous along its columns (``along_rows``) or its rows, by default along the axis of the
-    smaller stride; axes that broadcast (stride 0) are copied once and go on broadcasting.
+    The copy is contiguous along the axis of the smaller stride; axes that broadcast (stride 0) are copied
+    once and go on broadcasting.
     """
     rows, cols = (x.rows if x.row_stride else 1), (x.cols if x.col_stride else 1)
-    if along_rows is None:
-        along_rows = rows == 1 or (cols > 1 and abs(x.col_stride) <= abs(x.row_stride))
+    along_rows = rows == 1 or (cols > 1 and abs(x.col_stride) <= abs(x.row_stride))
     row_stride, col_stride = (cols, 1) if along_rows else (1, rows)
     step, strides = rows * cols, []
     for extent, stride in zip(reversed(batch), reversed(x.batch_strides), strict=True):

@@ -8,18 +8,31 @@ for its class computes it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mxgemm.configs import Configuration
 from mxgemm.kernels import mma_sync, scalar
+from mxgemm.kernels.canonical import Canonical
+from mxgemm.kernels.hopper import model
 from mxgemm.kernels.hopper import selection as hopper
+from mxgemm.kernels.hopper.orientation import upright
 from mxgemm.kernels.instance import MAX_BATCH_AXES, KernelInstance
 from mxgemm.kernels.operands import layout_of
+from mxgemm.kernels.packing import PackedForm
 from mxgemm.kernels.product import ProductClass
 from mxgemm.problem import GemmProblem, Matrix
 
 __all__ = ["KERNELS", "Family"]
+
+
+Declines = Callable[[GemmProblem, Sequence[int], float, int, bool], str | None]
+
+
+def _never_declines(
+    _p: GemmProblem, _copies: Sequence[int], _predicted: float, _multiprocessors: int, _may_allocate: bool
+) -> str | None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +50,8 @@ class Family:
     cost : callable
         What a problem costs with an instance on so many multiprocessors; the cheapest runs.
     packs : callable
-        Whether A (``True``) or B of a problem in canonical form is copied first.
+        How A (``True``) or B of a problem in canonical form is copied first, given the alignment of its
+        pointer in bytes; None where it is read as it lies.
     takes : callable
         Whether the family computes a problem in canonical form in a configuration that it admits.
     takes_inner_strides : bool
@@ -46,24 +60,33 @@ class Family:
         Batch axes that one launch steps through.
     is_timed : bool
         Whether ``cost`` is a prediction in microseconds, which a Plan tells.
+    declines : callable
+        Why the next family should compute a problem in canonical form rather than this one after these
+        copies (bytes of each) at this cost, on so many multiprocessors, with or without workspace; None
+        where this one should.
+    orient : callable
+        The canonical form that suits the family best: as it is, or its transpose.
     """
 
     name: str
     admits: Callable[[Configuration, str, str], bool]
     instances: Callable[[ProductClass], Iterator[KernelInstance]]
     cost: Callable[[KernelInstance, GemmProblem, int], float]
-    packs: Callable[[Matrix, bool, GemmProblem], bool]
+    packs: Callable[[Matrix, bool, GemmProblem, int], PackedForm | None]
     takes: Callable[[GemmProblem, Configuration], bool] = lambda _problem, _configuration: True
     takes_inner_strides: bool = False
     batch_axes: int = MAX_BATCH_AXES
     is_timed: bool = False
+    declines: Declines = _never_declines
+    orient: Callable[[Canonical], Canonical] = lambda form: form
 
 
 def _mma_sync_admits(configuration: Configuration, arch: str, accumulator: str) -> bool:
     single = configuration.terms == 1 and not configuration.moduli and configuration.limbs == 0
     # Units wrap modulo 2^32, so 64-bit integer results are the scalar family's.
     native = accumulator == configuration.accumulator
-    fed = configuration.unit not in (None, "f8") and arch != "sm_70"
+    units = {"sm_70": (), "sm_75": ("f16", "s8")}.get(arch, ("f16", "bf16", "tf32", "f64", "s8"))
+    fed = configuration.unit in units
     return fed and single and native
 
 
@@ -87,18 +110,22 @@ def _busiest_share(instance: KernelInstance, p: GemmProblem, multiprocessors: in
     return math.ceil(tiles / multiprocessors) * rows * cols * (1 + 48 / rows + 48 / cols)
 
 
-def _without_unit_stride(x: Matrix, is_a: bool, _problem: GemmProblem) -> bool:
-    return layout_of(x, is_a) is None
+def _without_unit_stride(x: Matrix, is_a: bool, _problem: GemmProblem, _alignment: int) -> PackedForm | None:
+    return PackedForm() if layout_of(x, is_a) is None else None
+
+
+def _reads_any(_x: Matrix, _is_a: bool, _problem: GemmProblem, _alignment: int) -> PackedForm | None:
+    return None
 
 
 KERNELS: tuple[Family, ...] = (
     Family(
-        "wgmma", hopper.admits, hopper.instances, hopper.cost, hopper.packs, hopper.takes,
-        batch_axes=1, is_timed=True,
+        "wgmma", hopper.admits, hopper.instances, model.cost, hopper.packs, hopper.takes,
+        batch_axes=1, is_timed=True, declines=hopper.declines, orient=upright,
     ),
     Family("mma.sync", _mma_sync_admits, mma_sync.instances, _busiest_share, _without_unit_stride),
     Family(
-        "scalar", _scalar_admits, scalar.instances, _busiest_share, lambda _x, _is_a, _problem: False,
+        "scalar", _scalar_admits, scalar.instances, _busiest_share, _reads_any,
         _scalar_takes, takes_inner_strides=True,
     ),
 )  # fmt: skip

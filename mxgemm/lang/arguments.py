@@ -49,8 +49,18 @@ def scalar_type(value: Any) -> Scalar | None:
     return None
 
 
-def scalar_word(value: Any, t: Scalar) -> Any:
-    """A scalar as a launch passes it: of exactly the parameter's width."""
+def scalar_word(value: Any, t: Scalar, position: int) -> Any:
+    """A scalar as a launch passes it: of exactly the parameter's width.
+
+    Raises
+    ------
+    DTypeError
+        When an integer parameter cannot hold the value.
+    """
+    if t.is_integer and t != boolean:
+        low, high = (-(2 ** (t.bits - 1)), 2 ** (t.bits - 1)) if t.is_signed else (0, 2**t.bits)
+        if not low <= value < high:
+            raise DTypeError(f"argument {position} is {value}, which does not fit the signature's {t}")
     converted = np.asarray(value).astype(t.dtype)[()]
     if t.is_float and t.bits == 16:
         return np.asarray(converted).view(np.uint16)[()]
@@ -125,15 +135,19 @@ def _same(a: Any, b: Any) -> bool:
     return bool(facts[0] == facts[1])
 
 
-def check_overlap(ready: Prepared, written: frozenset[int]) -> None:
-    """Refuse host arrays that share memory when a kernel writes one of them: each has its own copy.
+def check_hosts(ready: Prepared, written: frozenset[int]) -> None:
+    """Refuse host arrays that a kernel writes and cannot: read-only ones, and ones with two copies.
 
     Raises
     ------
+    DTypeError
+        For a read-only array.
     ShapeError
-        Naming the way out.
+        For arrays that share memory: each has its own copy on the device.
     """
     for i, (position, host, copy) in enumerate(ready.copies):
+        if position in written and not host.flags.writeable:
+            raise DTypeError(f"argument {position} is a read-only array, and the kernel writes it; pass a copy")
         for other_position, other, other_copy in ready.copies[i + 1 :]:
             if copy is other_copy or not (position in written or other_position in written):
                 continue
@@ -176,8 +190,9 @@ def as_device(backend: Backend, value: Any) -> DeviceArray:
     """
     if not hasattr(value, "__cuda_array_interface__") and not hasattr(value, "__dlpack__"):
         raise DTypeError(
-            f"{value!r} cannot be a kernel argument; supported: Python and NumPy numbers, NumPy arrays, "
-            "device arrays of any library with __dlpack__ or __cuda_array_interface__"
+            f"{value!r} cannot be a kernel argument; supported: Python and NumPy numbers (the items of a tuple "
+            "one by one), NumPy arrays, device arrays of any library with __dlpack__ or "
+            "__cuda_array_interface__"
         )
     if np.dtype(getattr(value, "__cuda_array_interface__", {"typestr": "f4"})["typestr"]) == np.bool_:
         return _bools(backend, value)
@@ -206,7 +221,7 @@ def coerce(t: Type, declared: Type, position: int) -> Type:
     Raises
     ------
     DTypeError
-        When an array's element type, number of axes or layout does not fit.
+        When an array's element type, number of axes or layout does not fit, or a float meets an integer.
     """
     if isinstance(t, ArrayType) and isinstance(declared, ArrayType):
         fits = (
@@ -214,6 +229,6 @@ def coerce(t: Type, declared: Type, position: int) -> Type:
         )
         if fits:
             return declared
-    elif isinstance(t, Scalar) and isinstance(declared, Scalar):
+    elif isinstance(t, Scalar) and isinstance(declared, Scalar) and not (t.is_float and declared.is_integer):
         return declared
     raise DTypeError(f"argument {position} is {t}, the signature says {declared}")

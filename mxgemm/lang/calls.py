@@ -8,16 +8,18 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from mxgemm.lang import ir
-from mxgemm.lang.context import assigned_names, static_scalar
+from mxgemm.lang.context import assigned_names, describe, static_scalar
 from mxgemm.lang.expressions import ExpressionLowering
 from mxgemm.lang.functions import FUNCTIONS, MathFunction, python_functions
 from mxgemm.lang.promotion import math_operand, unary, unify
 from mxgemm.lang.scope import ArrayValue, StaticValue, TupleValue, Value
 from mxgemm.lang.stubs import Stub
-from mxgemm.lang.types import SCALARS, Scalar, TupleType, Type, boolean, float32, float64, int32, int64
+from mxgemm.lang.types import SCALARS, ArrayType, Scalar, TupleType, Type, boolean, float32, float64, int32, int64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from mxgemm.lang.signatures import Signature
 
 __all__ = ["CallLowering"]
 
@@ -30,6 +32,12 @@ _KEEP_FLOAT16 = frozenset(
 @cache
 def _python_functions() -> dict[Any, str]:
     return python_functions()
+
+
+@cache
+def _known() -> list[str]:
+    """The functions a kernel may call, as users name them; NumPy's of the same meaning aside."""
+    return sorted({name for name in python_functions().values()} | {"len", "bool", "int", "float"})
 
 
 def _hashable(value: Any) -> bool:
@@ -82,7 +90,7 @@ class CallLowering(ExpressionLowering):
             return "print inside a kernel is not supported; write to an array instead"
         if callable(target) and hasattr(target, "__code__"):
             return f"{name} is a plain Python function; put @cuda.jit(device=True) on it to call it here"
-        return f"{name} is not a function of the dialect; docs/dialect.md lists what is supported"
+        return f"{name} is not a function of the dialect; supported: {', '.join(_known())}"
 
     def _arguments(self, node: ast.Call, name: str, count: int) -> list[ast.expr]:
         if node.keywords or len(node.args) != count:
@@ -127,11 +135,13 @@ class CallLowering(ExpressionLowering):
         row = FUNCTIONS.get(name)
         if row is None:
             raise self.refuse(node, f"{name} with {len(operands)} arguments is not part of the dialect")
+        if row.kind == "minmax" and len(operands) < 2:
+            raise self.refuse(node, f"{name} takes two numbers or more")
         if row.kind == "minmax" and len(operands) > 2:
             first = self.apply(node, name, operands[:2])
             return self.apply(node, name, [first, *operands[2:]])
         if len(operands) != row.arity:
-            raise self.refuse(node, f"{name} takes {row.arity} arguments, {len(operands)} given")
+            raise self.refuse(node, f"the arity of {name} is {row.arity}, {len(operands)} given")
         return self._table_function(node, row, operands)
 
     def _table_function(self, node: ast.AST, row: MathFunction, operands: Sequence[ir.Expr]) -> ir.Expr:
@@ -180,13 +190,14 @@ class CallLowering(ExpressionLowering):
 
     def _device_call(self, node: ast.Call, target: Any) -> Value:
         place = self.place(node)
-        nodes = self._ordered(node, target)
-        values = self.evaluate_all(nodes)
+        names, values = target.source_view.parameters, self._bound_arguments(node, target)
+        signature = self._signature(node, target, values)
+        declared = signature.arguments if signature else (None,) * len(names)
         arguments: list[ir.Expr | str] = []
         types: list[Type | StaticValue] = []
-        fixed = set(target.source_view.parameters) - assigned_names(target.source_view.tree)
-        for name, argument, value in zip(target.source_view.parameters, nodes, values, strict=True):
-            literal = _literal(value) if name in fixed else None
+        fixed = set(names) - assigned_names(target.source_view.tree)
+        for name, value, wanted in zip(names, values, declared, strict=True):
+            literal = _literal(value) if name in fixed and wanted is None else None
             if literal is not None:  # known inside, so that it may be an extent
                 types.append(StaticValue(literal))
             elif isinstance(value, ArrayValue):
@@ -195,11 +206,11 @@ class CallLowering(ExpressionLowering):
             elif isinstance(value, StaticValue):  # a function or type is part of the specialisation
                 types.append(value)
             elif isinstance(value, TupleValue):
-                items = tuple(self.scalar(argument, item) for item in value.items)
+                items = tuple(self.scalar(node, item) for item in value.items)
                 arguments += items
                 types.append(TupleType(tuple(item.type for item in items)))
             else:
-                expression = self.scalar(argument, value)
+                expression = self.convert(value, wanted) if isinstance(wanted, Scalar) else value
                 arguments.append(expression)
                 types.append(expression.type)
         function = self.specialise(target, tuple(types), place)
@@ -208,18 +219,54 @@ class CallLowering(ExpressionLowering):
             results = function.result.items if isinstance(function.result, TupleType) else (function.result,)
         targets = tuple(self.temporary(place, result) for result in results)
         self.emit(ir.Call(place, function.name, tuple(arguments), targets))
+        result = signature.result if signature else None
+        if result is not None and not isinstance(function.result, Scalar):
+            raise self.refuse(node, f"{target.__name__} returns no number, its signature says {result}")
         if function.result is None:
             return StaticValue(None)
-        return TupleValue(targets) if isinstance(function.result, TupleType) else targets[0]
+        if isinstance(function.result, TupleType):
+            return TupleValue(targets)
+        return targets[0] if result is None else self.convert(targets[0], result)
 
-    def _ordered(self, node: ast.Call, target: Any) -> list[ast.expr]:
-        """The argument nodes in parameter order; keywords are matched by name."""
-        parameters = target.source_view.parameters
-        keywords = {k.arg: k.value for k in node.keywords}
-        names = parameters[len(node.args) :]
-        if len(node.args) > len(parameters) or set(keywords) != set(names):
+    def _bound_arguments(self, node: ast.Call, target: Any) -> list[Value]:
+        """The argument values in parameter order: given by position, by name, or the function's default."""
+        parameters, defaults = target.source_view.parameters, target.source_view.defaults
+        nodes = [*node.args, *(keyword.value for keyword in node.keywords)]
+        names = [*parameters[: len(node.args)], *(keyword.arg for keyword in node.keywords)]
+        missing = set(parameters) - set(names) - set(defaults)
+        if len(nodes) != len(names) or missing or len(names) != len(set(names) & set(parameters)):
             raise self.refuse(node, f"{target.__name__} takes the arguments ({', '.join(parameters)})")
-        return [*node.args, *(keywords[name] for name in names)]
+        given = dict(zip(names, self.evaluate_all(nodes), strict=True))
+        place = self.place(node)
+        return [given[n] if n in given else self.constant(place, defaults[n]) for n in parameters]
+
+    def _signature(self, node: ast.Call, target: Any, values: list[Value]) -> Signature | None:
+        """The signature that a device function declares for these arguments; numbers are converted."""
+        if not target.signatures:
+            return None
+        fitting = [s for s in target.signatures if _fits(values, s.arguments)]
+        exact = [s for s in fitting if all(getattr(v, "type", None) == t for v, t in zip(values, s.arguments))]
+        if fitting:
+            return (exact or fitting)[0]
+        declared = "; ".join(f"({', '.join(map(str, s.arguments))})" for s in target.signatures)
+        given = ", ".join(describe(value) for value in values)
+        raise self.refuse(node, f"{target.__name__} is declared for {declared}; it is given {given}")
+
+
+def _fits(values: list[Value], declared: tuple[Type, ...]) -> bool:
+    """Whether a signature takes the values: any number for a number, an array for an array of its kind."""
+    if len(values) != len(declared):
+        return False
+    for value, wanted in zip(values, declared, strict=True):
+        t = value.type if isinstance(value, ArrayValue) else None
+        if isinstance(wanted, ArrayType) != (t is not None):
+            return False
+        if t is None and isinstance(value, (TupleValue, StaticValue)):
+            return False
+        if t is not None and isinstance(wanted, ArrayType):
+            if (t.element, t.ndim) != (wanted.element, wanted.ndim) or wanted.layout not in ("A", t.layout):
+                return False
+    return True
 
 
 def _literal(value: Value) -> Any:

@@ -163,7 +163,8 @@ def static_scalar(value: Value) -> Scalar | None:
         from mxgemm.lang.types import is_type_object
 
         try:
-            return as_scalar(value.object) if is_type_object(value.object) else None
+            named = isinstance(value.object, str) or is_type_object(value.object)
+            return as_scalar(value.object) if named else None
         except (TypeError, ValueError):
             return None
     return None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from mxgemm.array_dlpack import Exporter
 from mxgemm.array_view import ArrayView
-from mxgemm.errors import ShapeError, UnsupportedError
+from mxgemm.errors import DTypeError, ShapeError, UnsupportedError
 from mxgemm.lang.types import ArrayType, scalar_of_dtype
 
 if TYPE_CHECKING:
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from mxgemm.lang.backend import Backend, Memory
     from mxgemm.lang.streams import Stream
+
+#: Kinds of element that cannot take a kind of value without losing what it says.
+_DISCARDS: Final = {"c": "biuf", "f": "biu", "V": "biu"}
 
 __all__ = ["DeviceArray", "layout_of", "row_major", "set_observation_hook"]
 
@@ -153,6 +156,8 @@ class DeviceArray:
         host = self._to_host(stream)
         if ary is None:
             return np.array(host, order="K")
+        if not isinstance(ary, np.ndarray):
+            raise DTypeError(f"copy_to_host fills a NumPy array, not {type(ary).__name__}")
         if ary.shape != self.shape or ary.dtype != self.dtype:
             raise ShapeError(
                 f"cannot copy {self!r} to {ary.dtype}{list(ary.shape)}: shape and type must agree"
@@ -215,8 +220,13 @@ class DeviceArray:
     def __setitem__(self, index: Any, value: Any) -> None:
         shape, strides, offset = _index(index, self.shape, self.strides)
         view = self._derived(self.offset + offset, shape, strides)
-        source = value.copy_to_host() if isinstance(value, DeviceArray) else np.asarray(value)
-        view.copy_to_device(np.broadcast_to(source.astype(self.dtype), shape))
+        source = value.copy_to_host() if isinstance(value, DeviceArray) else value
+        given = np.asarray(source).dtype
+        if _DISCARDS.get(given.kind, "") and self.array_type.element.kind in _DISCARDS[given.kind]:
+            raise DTypeError(f"{given} values do not go into {self!r}; convert them first")
+        host = np.empty(shape, self.dtype)
+        host[...] = source
+        view.copy_to_device(host)
 
     @property
     def T(self) -> DeviceArray:

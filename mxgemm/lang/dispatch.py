@@ -7,12 +7,15 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+import numpy as np
+
 from mxgemm.errors import DTypeError, UnsupportedError
 from mxgemm.lang import arguments as args
 from mxgemm.lang.backend import Backend, CompileChoices, Program
 from mxgemm.lang.cuda_source import cuda_source
 from mxgemm.lang.device_array import DeviceArray
 from mxgemm.lang.passes import build
+from mxgemm.lang.refused import REFUSED_OF_KERNELS, RefusedNameError
 from mxgemm.lang.runtime import current
 from mxgemm.lang.signatures import Signature
 from mxgemm.lang.source import KernelSource
@@ -30,6 +33,8 @@ __all__ = ["CudaFunction", "Launch"]
 _WORD: Final = {"value": -1, "array": 0, "pointer": 1}
 #: Threads a block that ``forall`` uses: whole warps, and a divisor of every multiprocessor's threads.
 _FORALL_THREADS: Final = 256
+#: CUDA's limits along x, y, z (Programming Guide, "Compute Capabilities"), the same for every architecture.
+_LARGEST: Final = {"grid": (2**31 - 1, 65535, 65535), "block": (1024, 1024, 64)}
 
 
 @dataclass
@@ -123,7 +128,10 @@ class CudaFunction:
         shared = parts[3] if len(parts) > 3 else 0
         if isinstance(shared, bool) or not hasattr(shared, "__index__") or shared < 0:
             raise DTypeError(f"shared bytes are a non-negative integer, not {shared!r}")
-        launch = Launch(self, _triple(parts[0], "grid"), _triple(parts[1], "block"), stream, int(shared))
+        grid, block = _triple(parts[0], "grid"), _triple(parts[1], "block")
+        if block[0] * block[1] * block[2] > _LARGEST["block"][0]:
+            raise UnsupportedError(f"a block of {parts[1]!r} threads; CUDA allows {_LARGEST['block'][0]}")
+        launch = Launch(self, grid, block, stream, int(shared))
         try:
             if len(self._cache.launches) < 1024:
                 self._cache.launches[configuration] = launch
@@ -136,18 +144,17 @@ class CudaFunction:
         """The kernel as written; its launches are never rewritten."""
         return self
 
-    @property
-    def outcome(self) -> NoReturn:
-        """Refused until kernels are recognised as matrix products."""
-        raise UnsupportedError(
-            f"{self.__name__}.outcome: kernels are not recognised as matrix products yet; launch with "
-            f"{self.__name__}[grid, block](…), or call mxgemm.gemm_outcome"
-        )
+    def __getattr__(self, name: str) -> NoReturn:
+        """What Numba's kernels have and these have not is refused by name."""
+        if name not in REFUSED_OF_KERNELS:
+            raise AttributeError(f"a function under @cuda.jit has no attribute {name!r}")
+        raise RefusedNameError(f"{self.__name__}.{name} is not supported: {REFUSED_OF_KERNELS[name]}")
 
     def forall(self, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Callable[..., None]:
         """A launch over ``ntasks`` threads in blocks of ``tpb`` (0: chosen here)."""
-        if ntasks < 0:
-            raise DTypeError(f"forall takes a non-negative number of tasks, not {ntasks}")
+        for word, count in (("tasks", ntasks), ("threads a block", tpb)):
+            if not hasattr(count, "__index__") or count < 0:
+                raise DTypeError(f"forall takes a number of {word} that is 0 or more, not {count!r}")
         if ntasks == 0:
             return lambda *_arguments: None
         threads = tpb or _FORALL_THREADS
@@ -277,11 +284,11 @@ class Launch:
         plain = all(type(a) is DeviceArray or type(a) in args.SCALAR_CLASSES for a in arguments)
         if plain and key is not None and not ready.converts:
             state.quick[key] = ready
-        args.check_overlap(prepared, ready.written)
+        args.check_hosts(prepared, ready.written)
         words = list(prepared.words)
         for position, declared in enumerate(ready.declared):
             if isinstance(declared, Scalar):
-                words[position] = (args.scalar_word(words[position][0], declared),)
+                words[position] = (args.scalar_word(words[position][0], declared, position),)
         ready.launch(state.stream, *[words[p][max(i, 0)] for p, i in ready.gather])
         for position, host, copy in prepared.copies:
             if position in ready.written:
@@ -314,9 +321,11 @@ def _word(what: str, axis: int, ndim: int) -> int:
 def _triple(value: Any, word: str) -> tuple[int, int, int]:
     """A grid or block as three extents."""
     parts = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    if not 1 <= len(parts) <= 3 or any(isinstance(p, float) or not hasattr(p, "__index__") for p in parts):
+    if not 1 <= len(parts) <= 3 or any(np.ndim(p) or not hasattr(p, "__index__") for p in parts):
         raise DTypeError(f"a {word} is one to three integers, not {value!r}")
     extents = [int(p) for p in parts] + [1] * (3 - len(parts))
     if min(extents) < 1:
         raise UnsupportedError(f"the extents of a {word} are at least 1, not {value!r}")
+    if any(extent > limit for extent, limit in zip(extents, _LARGEST[word], strict=True)):
+        raise UnsupportedError(f"a {word} of {value!r}; CUDA allows {_LARGEST[word]} along x, y, z")
     return extents[0], extents[1], extents[2]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["HostMemory", "InterpreterBackend"]
 
-#: CUDA's limits, which the interpreter holds launches to (Programming Guide, "Compute Capabilities").
-_LARGEST_BLOCK = 1024
+#: Shared memory that a block can have on the best-equipped architecture (227 KiB; Programming Guide).
+_LARGEST_SHARED: Final = 232448
 
 
 class HostMemory:
@@ -76,10 +76,13 @@ class InterpreterBackend:
         self, program: Program, grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int
     ) -> Callable[..., None]:
         """A function that interprets the launch."""
-        threads = block[0] * block[1] * block[2]
-        if threads > _LARGEST_BLOCK:
-            raise UnsupportedError(f"a block of {threads} threads; CUDA allows {_LARGEST_BLOCK}")
         kernel = program.kernel
+        needed = shared_bytes + kernel.shared_bytes
+        if needed > _LARGEST_SHARED:
+            raise UnsupportedError(
+                f"{kernel.name} needs {needed} bytes of shared memory a block; no GPU has more than "
+                f"{_LARGEST_SHARED}"
+            )
         names = [(name, t) for name, t in kernel.parameters if isinstance(t, (ArrayType, Scalar))]
 
         def launch(_stream: int, *arguments: Any) -> None:

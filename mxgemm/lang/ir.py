@@ -7,6 +7,7 @@ computes.  Values are immutable; a pass returns a new tree.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -327,6 +328,12 @@ class ArrayDeclaration:
     type: ArrayType
     data: bytes = b""
 
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of static shared memory a block; 0 for other arrays, and for dynamic ones."""
+        static = self.type.space == "shared" and -1 not in (self.type.shape or ())
+        return math.prod(self.type.shape or ()) * self.type.element.itemsize if static else 0
+
 
 @dataclass(frozen=True)
 class Function:
@@ -351,6 +358,12 @@ class Kernel:
     arrays: tuple[ArrayDeclaration, ...] = ()
     functions: tuple[Function, ...] = ()
     written: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of static shared memory that a block's declarations take."""
+        roots: tuple[Kernel | Function, ...] = (self, *self.functions)
+        return sum(declared.shared_bytes for root in roots for declared in root.arrays)
 
     def __str__(self) -> str:
         from mxgemm.lang.show import show

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mxgemm.errors import UnsupportedError
+from mxgemm.errors import DTypeError, UnsupportedError
 from mxgemm.lang.backend import CompileChoices
 from mxgemm.lang.dispatch import CudaFunction
 from mxgemm.lang.signatures import Signature, is_signature, parse
@@ -73,8 +73,10 @@ def jit(
         For options that are refused by name, and for unknown ones.
     """
     _check(options)
-    bounds = launch_bounds if isinstance(launch_bounds, tuple) else (launch_bounds,) if launch_bounds else ()
-    choices = CompileChoices(bool(fma), bool(fastmath), max_registers, bounds)
+    for name, value in (("device", device), ("fma", fma), ("fastmath", fastmath)):
+        if not isinstance(value, bool):
+            raise DTypeError(f"@cuda.jit({name}={value!r}): it is True or False")
+    choices = CompileChoices(fma, fastmath, _registers(max_registers), _bounds(launch_bounds))
     signatures: tuple[Signature, ...] = ()
     if signature_or_function is not None and is_signature(signature_or_function):
         signatures = parse(signature_or_function)
@@ -85,10 +87,33 @@ def jit(
     elif signature_or_function is not None:
         raise TypeError(f"@cuda.jit takes a function or a signature, not {signature_or_function!r}")
 
+    if not device and any(signature.result for signature in signatures):
+        raise DTypeError("a kernel returns nothing: write its signature as void(…), or say device=True")
+
     def decorate(function: Callable[..., Any]) -> CudaFunction:
         return CudaFunction(function, signatures, choices, device=device)
 
     return decorate
+
+
+def _registers(value: Any) -> int | None:
+    if value is not None and not _is_count(value):
+        raise DTypeError(f"@cuda.jit(max_registers={value!r}): it is a positive integer")
+    return None if value is None else int(value)
+
+
+def _bounds(value: Any) -> tuple[int, ...]:
+    parts = value if isinstance(value, (tuple, list)) else () if value is None else (value,)
+    if len(parts) > 2 or not all(map(_is_count, parts)):
+        raise DTypeError(
+            f"@cuda.jit(launch_bounds={value!r}): it is the threads of a block, or (threads, blocks a "
+            "multiprocessor)"
+        )
+    return tuple(map(int, parts))
+
+
+def _is_count(value: Any) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool) and int(value) > 0
 
 
 def _check(options: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mxgemm.lang import ir
 from mxgemm.lang.place import Place, refuse
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["lower"]
+
+#: Static shared memory that a block can have, on every architecture (CUDA C++ Programming Guide).
+_STATIC_SHARED: Final = 49152
 
 
 class _Program:
@@ -38,6 +41,7 @@ class _Program:
         return function
 
     def _lower(self, source: KernelSource, types: tuple[Type | StaticValue, ...]) -> ir.Function:
+        _check_parameters(source)
         name = f"{source.name}.{len(self.functions)}"
         result: tuple[Scalar, ...] | None = None
         for _ in range(8):
@@ -67,10 +71,15 @@ def lower(source: KernelSource, types: tuple[Type, ...]) -> ir.Kernel:
     KernelSyntaxError
         For anything outside the dialect, with file, line and caret.
     """
-    _check_signature(source, len(types))
+    _check_parameters(source)
+    if source.defaults:
+        place = Place.of(source.tree, source.filename)
+        raise refuse(place, "the parameters of a kernel have no defaults; those of device functions may")
+    if len(types) != len(source.parameters):
+        raise TypeError(f"{source.name} takes {len(source.parameters)} arguments, {len(types)} given")
     program = _Program()
     lowering, body = _run(source, types, program.specialise, is_kernel=True, result=())
-    return ir.Kernel(
+    kernel = ir.Kernel(
         Place.of(source.tree, source.filename),
         source.name,
         tuple(zip(source.parameters, types, strict=True)),
@@ -78,6 +87,13 @@ def lower(source: KernelSource, types: tuple[Type, ...]) -> ir.Kernel:
         tuple(lowering.arrays.values()),
         tuple(program.functions.values()),
     )
+    if kernel.shared_bytes > _STATIC_SHARED:
+        raise refuse(
+            kernel.place,
+            f"{kernel.shared_bytes} bytes of static shared memory; CUDA allows {_STATIC_SHARED} a block. "
+            "Dynamic memory may be larger: cuda.shared.array(0, dtype), its bytes the fourth launch parameter",
+        )
+    return kernel
 
 
 def _flattened(names: tuple[str, ...], types: tuple[Type | StaticValue, ...]) -> tuple[tuple[str, Type], ...]:
@@ -114,16 +130,8 @@ def _run(
     return lowering, lowering.run(is_kernel, result)
 
 
-def _check_signature(source: KernelSource, count: int) -> None:
+def _check_parameters(source: KernelSource) -> None:
     arguments = source.tree.args
-    place = Place.of(source.tree, source.filename)
-    if (
-        arguments.vararg
-        or arguments.kwarg
-        or arguments.kwonlyargs
-        or arguments.defaults
-        or arguments.posonlyargs
-    ):
-        raise refuse(place, "a kernel takes plain positional parameters: no defaults, *args or **kwargs")
-    if count != len(source.parameters):
-        raise TypeError(f"{source.name} takes {len(source.parameters)} arguments, {count} given")
+    if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.posonlyargs:
+        place = Place.of(source.tree, source.filename)
+        raise refuse(place, "functions take plain parameters: no *args or **kwargs, no * or / among them")

@@ -14,9 +14,10 @@ __all__ = ["Signature", "is_signature", "parse", "void"]
 
 @dataclass(frozen=True)
 class Signature:
-    """Argument types; kernels return nothing, and device functions' results are inferred."""
+    """Argument types, and what a device function returns (None: as inferred); kernels return nothing."""
 
     arguments: tuple[Type, ...]
+    result: Scalar | None = None
 
 
 class _Void:
@@ -82,12 +83,14 @@ def parse(value: Any) -> tuple[Signature, ...]:
         return (Signature(tuple(argument_type(a) for a in value)),)
     if isinstance(value, str):
         return (_text(value),)
-    return (Signature(tuple(argument_type(a) for a in value.args)),)
+    returned = None if str(value.return_type) in ("none", "void") else as_scalar(value.return_type)
+    return (Signature(tuple(argument_type(a) for a in value.args), returned),)
 
 
 def _text(text: str) -> Signature:
-    found = re.fullmatch(r"\s*(?:[\w]+)?\s*\((.*)\)\s*", text, re.DOTALL)
+    found = re.fullmatch(r"\s*(\w*)\s*\((.*)\)\s*", text, re.DOTALL)
     if found is None:
         raise DTypeError(f"{text!r} is not a signature; write one as 'void(float32[:], int32)'")
-    parts = re.split(r",(?![^\[]*\])", found[1])
-    return Signature(tuple(argument_type(part.strip()) for part in parts if part.strip()))
+    parts = re.split(r",(?![^\[]*\])", found[2])
+    result = None if found[1] in ("", "void", "none") else as_scalar(found[1])
+    return Signature(tuple(argument_type(part.strip()) for part in parts if part.strip()), result)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mxgemm.lang import ir
 from mxgemm.lang.context import target_names
-from mxgemm.lang.expressions import BINARY_OPERATORS
+from mxgemm.lang.operators import BINARY_OPERATORS, construct
 from mxgemm.lang.promotion import range_type, unify
 from mxgemm.lang.scope import (
     ArrayValue,
@@ -89,6 +89,8 @@ class StatementLowering(WordLowering):
     def _statement_Expr(self, node: ast.Expr) -> None:
         if isinstance(node.value, ast.Constant):
             return
+        if isinstance(node.value, (ast.Yield, ast.YieldFrom, ast.Await)):
+            raise self.refuse(node, f"{construct(node.value)} is not part of the dialect")
         if not isinstance(node.value, ast.Call):
             raise self.refuse(node, "this expression has no effect")
         self.evaluate(node.value)

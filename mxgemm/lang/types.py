@@ -12,6 +12,7 @@ from mxgemm.errors import DTypeError
 
 __all__ = [
     "ARRAY_SPACES",
+    "NUMBA_NAMES",
     "SCALARS",
     "ArrayType",
     "Scalar",
@@ -44,7 +45,11 @@ class Scalar:
         return self.name
 
     def __call__(self, *arguments: Any) -> Any:
-        """Convert in host code (``cuda.float32(1)``) or make a signature (``cuda.void(…)``)."""
+        """Convert in host code (``cuda.float32(1)``), or make a signature (``cuda.float32(cuda.int32)``)."""
+        if arguments and all(isinstance(argument, (Scalar, ArrayType)) for argument in arguments):
+            from mxgemm.lang.signatures import Signature
+
+            return Signature(arguments, self)
         return self.dtype.type(*arguments)
 
     def __getitem__(self, axes: Any) -> ArrayType:
@@ -112,13 +117,20 @@ _DTYPES: Final[dict[str, np.dtype[Any]]] = {
 }
 _BY_DTYPE: Final[dict[np.dtype[Any], Scalar]] = {_DTYPES[name]: t for name, t in SCALARS.items()}
 
-#: Other spellings that Numba users write.
-_ALIASES: Final[dict[str, str]] = {
-    "boolean": "bool", "b1": "bool", "i1": "int8", "i2": "int16", "i4": "int32", "i8": "int64",
-    "u1": "uint8", "u2": "uint16", "u4": "uint32", "u8": "uint64", "f2": "float16", "f4": "float32",
+#: Numba's other names of the scalar types.
+NUMBA_NAMES: Final[dict[str, str]] = {
+    "boolean": "bool", "bool_": "bool", "b1": "bool", "i1": "int8", "i2": "int16", "i4": "int32",
+    "i8": "int64", "u1": "uint8", "u2": "uint16", "u4": "uint32", "u8": "uint64", "f4": "float32",
     "f8": "float64", "intp": "int64", "uintp": "uint64", "intc": "int32", "uintc": "uint32",
-    "float": "float64", "double": "float64", "int": "int64", "__nv_bfloat16": "bfloat16", "byte": "uint8",
-    "long": "int64", "longlong": "int64", "ulong": "uint64", "short": "int16", "ushort": "uint16",
+    "ssize_t": "int64", "size_t": "uint64", "double": "float64", "byte": "uint8", "uchar": "uint8",
+    "char": "int8", "short": "int16", "ushort": "uint16", "int_": "int64", "uint": "uint64",
+    "long_": "int64", "ulong": "uint64", "longlong": "int64", "ulonglong": "uint64",
+}  # fmt: skip
+
+#: Other spellings in signatures and dtypes.
+_ALIASES: Final[dict[str, str]] = {
+    **NUMBA_NAMES,
+    "f2": "float16", "float": "float64", "int": "int64", "long": "int64", "__nv_bfloat16": "bfloat16",
 }  # fmt: skip
 
 ARRAY_SPACES: Final = ("global", "shared", "local", "constant")
@@ -143,10 +155,8 @@ class ArrayType:
             extent = ", ".join("dynamic" if s < 0 else str(s) for s in self.shape)
             return f"{self.space} {self.element}[{extent}]"
         axes = [":"] * self.ndim
-        if self.layout == "C":
-            axes[-1] = "::1"
-        elif self.layout == "F":
-            axes[0] = "::1"
+        if axes and self.layout != "A":
+            axes[-1 if self.layout == "C" else 0] = "::1"
         return f"{self.element}[{', '.join(axes)}]"
 
 

@@ -15,7 +15,6 @@ from mxgemm.lang.types import (
     SCALARS,
     ArrayType,
     Scalar,
-    as_scalar,
     boolean,
     int32,
     int64,
@@ -127,10 +126,9 @@ class WordLowering(CallLowering):
         return ArrayValue(name, array_type)
 
     def _element_type(self, node: ast.expr) -> Scalar:
-        value = self.evaluate(node)
+        text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        value = StaticValue(node.value) if isinstance(node, ast.Constant) and text else self.evaluate(node)
         scalar = static_scalar(value)
-        if scalar is None and isinstance(node, ast.Constant) and isinstance(node.value, str):
-            scalar = as_scalar(node.value)
         if scalar is None:
             raise self.refuse(node, f"not an element type of the dialect; supported: {', '.join(SCALARS)}")
         return scalar

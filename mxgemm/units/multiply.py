@@ -79,8 +79,10 @@ def _check(a: Array, b: Array, configuration: Configuration) -> None:
             f"{configuration.name} takes operands of {' or '.join(configuration.source_types)}, not {names}"
         )
     if a.ndim not in (2, 3) or b.ndim != a.ndim or a.shape[1:] != (b.shape[0], *b.shape[2:]):
-        raise ShapeError(f"a product needs (M, K) and (K, N), G of them (M, K, G) and (K, N, G); "
-            f"the operands have {a.shape} and {b.shape}")
+        raise ShapeError(
+            f"a product needs (M, K) and (K, N), G of them (M, K, G) and (K, N, G); "
+            f"the operands have {a.shape} and {b.shape}"
+        )
 
 
 def _integer_product(a: Array, b: Array, configuration: Configuration, accumulator: str) -> Array:

@@ -104,7 +104,8 @@ def run(  # noqa: PLR0917  # the operands come in the order of the formula
             product = _side_by_side(left, right, configuration, arch, kind)
             if _operands_overflow(left, right, configuration):
                 flags[OPERAND_OVERFLOW] = None
-        extras = Extras(*(None if x is None else _stacked(x[index]) for x in (c, bias, scale_rows, scale_cols)))
+        beside = (None if x is None else _stacked(x[index]) for x in (c, bias, scale_rows, scale_cols))
+        extras = Extras(*beside)
         if finish(product, problem, extras, kind, _stacked(matrices[slab])):
             flags[FLOAT8_OVERFLOW] = None
     return UnitRun(result, tuple(flags))

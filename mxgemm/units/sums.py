@@ -1,4 +1,4 @@
-"""Error-free sums and splittings of float64, the bricks of the emulated fused multiply-adds; plain products."""
+"""Error-free sums and splittings of float64, the bricks of emulated fused multiply-adds; plain products."""
 
 from __future__ import annotations
 
@@ -63,6 +63,7 @@ def times_transposed(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     (M, N[, G]) array
     """
     if a.ndim == 2:
-        return np.matmul(a, b.T)
+        plain: NDArray[Any] = np.matmul(a, b.T)
+        return plain
     products: NDArray[Any] = np.matmul(a.transpose(2, 0, 1), b.transpose(2, 1, 0))
     return products.transpose(1, 2, 0)

@@ -33,7 +33,7 @@ _CONTEXTS = threading.local()
 
 
 def _context() -> mpmath.MPContext:
-    """This thread's own mpmath: ``mpmath.mp`` belongs to the program, and its precision to all threads."""
+    """An mpmath for each thread: ``mpmath.mp`` is the program's, and its precision that of all threads."""
     if not hasattr(_CONTEXTS, "own"):
         import mpmath  # a tenth of a second, for the few entries that need it
 

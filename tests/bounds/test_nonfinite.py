@@ -1,9 +1,11 @@
 """Entries that NaN and Inf decide, against the scalar product written out."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mxgemm.bounds import nonfinite
 from mxgemm.bounds.nonfinite import decided, rounded_class
 from mxgemm.configs import configuration
 
@@ -20,8 +22,14 @@ def _written_out(row: np.ndarray, column: np.ndarray) -> float:
     return infinite.pop() if infinite else 0.0
 
 
-@given(st.lists(VALUES, min_size=6, max_size=6), st.lists(VALUES, min_size=6, max_size=6))
-def test_the_rule_is_the_scalar_products(left: list[float], right: list[float]) -> None:
+@given(st.lists(VALUES, min_size=6, max_size=6), st.lists(VALUES, min_size=6, max_size=6), st.integers(1, 3))
+def test_the_rule_is_the_scalar_products(left: list[float], right: list[float], depth: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nonfinite, "DEPTH", depth)
+        _check_rule(left, right)
+
+
+def _check_rule(left: list[float], right: list[float]) -> None:
     a, b = np.array(left).reshape(2, 3), np.array(right).reshape(3, 2)
     found = decided(a, b)
     for i in range(2):

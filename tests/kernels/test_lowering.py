@@ -169,3 +169,52 @@ def test_rounded_operands_need_a_word_for_flags():
         list(lower(a, a, "tf32").launches(POINTERS))
     (launch,) = lower(a, a, "tf32").launches(POINTERS, flags=256)
     assert 256 in launch.arguments
+
+
+@pytest.mark.parametrize(
+    ("dtype", "precision", "extent", "tile"),
+    [
+        ("float16", "native", 512, (64, 64)),
+        ("float16", "native", 1024, (128, 64)),
+        ("float16", "native", 1025, (128, 128)),
+        ("float16", "native", 2048, (128, 256)),
+        ("float16", "native", 4100, (128, 256)),
+        ("float64", "native", 1024, (64, 128)),
+        ("float64", "native", 4096, (128, 128)),
+        ("float32", "tf32", 1024, (64, 64)),
+        ("float32", "scalar", 512, (32, 32)),
+        ("float32", "scalar", 1024, (64, 64)),
+        ("float32", "scalar", 4096, (128, 128)),
+    ],
+)
+def test_the_tile_that_leaves_the_busiest_multiprocessor_least_to_do(dtype, precision, extent, tile):
+    a = row_major(dtype, extent, extent)
+    assert lower(a, a, precision).instance.tile_shape == tile
+
+
+@pytest.mark.parametrize(
+    ("dtype", "precision"), [("bfloat16", "native"), ("float64", "native"), ("float32", "tf32")]
+)
+def test_a_unit_that_turing_lacks_is_refused_by_name(dtype, precision):
+    a = row_major(dtype, 64, 64)
+    with pytest.raises(UnsupportedError, match="has no kernel on sm_75"):
+        lower(a, a, precision, "sm_75")
+
+
+def test_tiles_that_want_more_shared_memory_than_there_is_are_not_offered():
+    a = row_major("float16", 4096, 4096)
+    shared = [lower(a, a, arch=arch).instance.shared_bytes for arch in ("sm_80", "sm_86", "sm_120")]
+    assert max(shared[1:]) <= 99 * 1024 < shared[0]
+
+
+@pytest.mark.parametrize("order", [("k_major", (64, 1)), ("mn_major", (1, 64))])
+def test_the_axis_of_unit_stride_is_the_layout(order):
+    layout, strides = order
+    found = lower(Operand("float16", (64, 64), strides), row_major("float16", 64, 64))
+    assert (found.instance.a.layout, found.packings) == (layout, ())
+
+
+@pytest.mark.parametrize(("columns", "vector"), [(64, 4), (66, 1), (65, 1)])
+def test_results_are_stored_in_pieces_that_every_row_has(columns, vector):
+    found = lower(row_major("float16", 64, 64), row_major("float16", 64, columns))
+    assert found.instance.epilogue.vector == vector

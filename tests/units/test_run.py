@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import tracemalloc
 from fractions import Fraction
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mxgemm.configs import configuration
+from mxgemm.configs import CONFIGURATIONS, Configuration, configuration
 from mxgemm.epilogue import EpilogueSpec
 from mxgemm.problem import Operand, pose
 from mxgemm.units import epilogue as steps
@@ -18,7 +19,7 @@ from mxgemm.units import multiply, run
 from mxgemm.units.formats import numpy_dtype
 from mxgemm.units.run import UnitRun
 from tests.reference import integers as reference
-from tests.units.data import same_bits
+from tests.units.data import generate, same_bits
 
 ARRAYS = ("bias", "scale_rows", "scale_cols")
 
@@ -180,3 +181,50 @@ def test_memory_stays_within_twelve_times_operands_and_result(dtype: str, precis
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak <= 12 * (a.nbytes + b.nbytes + found.nbytes)
+
+
+def test_a_wide_row_is_finished_in_blocks_too() -> None:
+    a, b = np.ones((1, 1), np.float16), np.ones((1, 4_000_000), np.float16)
+    tracemalloc.start()
+    found = _run(a, b, activation="gelu", bias=np.ones(1, np.float16)).array
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak <= 12 * (b.nbytes + found.nbytes)
+
+
+@pytest.mark.parametrize("row", CONFIGURATIONS, ids=lambda row: row.name)
+def test_small_products_side_by_side_have_the_bits_that_each_has_alone(
+    row: Configuration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, dtype = np.random.default_rng(7), row.source_types[-1]
+
+    def draw(*shape: int) -> np.ndarray:
+        if row.is_integer:
+            return rng.integers(0, 2**64, shape, np.uint64).astype(dtype)
+        return generate("special", rng, shape, dtype)
+
+    a, b = draw(4, 2, 2, 70), draw(2, 70, 3)  # B's batch is broadcast
+    a[3] = np.zeros((2, 2, 70), a.dtype)
+    a[0, 0], b[0] = 1, 1  # the first product alone holds no Inf and no NaN
+    alone = [[_run(x, y, precision=row.precision).array for x, y in zip(z, b, strict=True)] for z in a]
+    for together in (3, 8):
+        monkeypatch.setattr(sys.modules["mxgemm.units.run"], "SLAB_RESULTS", 6 * together)
+        assert same_bits(_run(a, b, precision=row.precision).array, np.array(alone)), together
+
+
+def test_extras_of_products_side_by_side_stay_with_their_own() -> None:
+    a, b, c, bias = _random(5, 2, 4), _random(5, 4, 3), _random(5, 2, 3), _random(5, 1, 3)
+    rows = _random(2)
+    whole = _run(a, b, c, beta=2, bias=bias, scale_rows=rows).array
+    for i in range(5):
+        alone = _run(a[i], b[i], c[i], beta=2, bias=bias[i], scale_rows=rows).array
+        assert same_bits(whole[i], alone), i
+
+
+def test_a_large_batch_of_small_products_takes_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, calls = sys.modules["mxgemm.units.run"], []
+    monkeypatch.setattr(module, "multiply", lambda *x, **y: calls.append(1) or multiply(*x, **y))
+    a = np.arange(65_537, dtype=np.float32)[:, None, None]
+    found = _run(a, np.full((1, 1), 3, np.float32)).array
+    assert np.array_equal(found, 3 * a)
+    assert len(calls) < 10

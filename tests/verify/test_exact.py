@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mxgemm.bounds import activations
 from mxgemm.bounds.tiles import Subject
 from mxgemm.verify.exact import deviation, dot, entry
 from tests.bounds.products import normal, product
@@ -47,3 +48,21 @@ def test_a_transcendental_activation_is_settled_in_many_digits() -> None:
         expected = -3 / (1 + mpmath.exp(3))
         assert abs(found - expected) < mpmath.mpf(10) ** -99
         assert abs(deviation(1.0, found) - (1 - expected)) < mpmath.mpf(10) ** -99
+
+
+def test_the_programs_own_mpmath_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its precision belongs to all threads: one that settles an entry must not change it for the others."""
+    seen, honest = [], activations.exact
+
+    def watched(*arguments: object) -> object:
+        seen.append(mpmath.mp.prec)
+        return honest(*arguments)
+
+    monkeypatch.setattr(activations, "exact", watched)
+    a, b = np.array([[1.5]], np.float32), np.array([[-2.0]], np.float32)
+    asked = product("scalar", a, b, activation="gelu")
+    subject = Subject(asked.problem, asked.configuration, "sm_90", asked.operands)
+    with mpmath.workprec(77):
+        found = entry(subject, (0, 0))
+    assert seen == [77]
+    assert found.context is not mpmath.mp

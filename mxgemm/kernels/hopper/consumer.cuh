@@ -28,10 +28,7 @@ template <class I> struct Consumer {
         : ring(shared + S::BARRIERS), a(shared + group * A::PANEL_BYTES), b(shared + S::A_BYTES),
           thread(int(threadIdx.x) % 128) {}
 
-    __device__ __forceinline__ void wait() const {
-        if constexpr (I::CONVERTED) ring.wait_ready();
-        else ring.wait_full();
-    }
+    __device__ __forceinline__ void wait() const { ring.wait_full(); }
     // Unit's columns from `first` on, times all k of the current stage.
     template <class Unit, class Sum>
     __device__ __forceinline__ void multiply(Sum (&sums)[Unit::COUNT], int first, bool accumulate) const {

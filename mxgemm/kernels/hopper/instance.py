@@ -15,13 +15,13 @@ from mxgemm.problem import GemmProblem
 __all__ = ["HopperInstance"]
 
 _SHARED = ("types", "convert", "arguments", "activations", "epilogue")  # of every family
-_OWN = ("barriers", "tensor_map", "descriptor", "ring", "scheduler", "roles", "stage", "producer",
-        "register_producer", "converter", "consumer", "chains", "store", "gemm")  # fmt: skip
+_OWN = ("barriers", "tensor_map", "descriptor", "ring", "scheduler", "roles", "stage", "producer", "consumer",
+        "chains", "store", "gemm")  # fmt: skip
 _FORMATS = {
     "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "int8": "s8", "uint8": "u8",
     "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
 }  # fmt: skip
-_BLOCK_REGISTERS = 64 * 1024
+_REGISTERS = (40, 232)  # a thread of the producer, which needs few, and of a consumer
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,8 @@ class HopperInstance(KernelInstance):
     tile : HopperTile
     chain : int
         Stages of one chain; 0 when all of K is one chain or the sum is exact.
-    bulk_load : bool
-        Whether the copy engine reads A and B; else warpgroups move them through registers.
-    converted : bool
-        Whether stages are rounded to tf32 in place.
+    split : bool
+        Whether the batch is the chains of one product, each with its part of K.
     reads_c, c_pairs : bool
         Whether beta != 0, and whether C is read two neighbouring entries at a time.
     multiprocessors : int
@@ -45,8 +43,7 @@ class HopperInstance(KernelInstance):
 
     tile: HopperTile
     chain: int
-    bulk_load: bool
-    converted: bool
+    split: bool
     reads_c: bool
     c_pairs: bool
     multiprocessors: int = field(default=132, repr=False, compare=False)
@@ -60,13 +57,12 @@ class HopperInstance(KernelInstance):
     def variant(self) -> str:
         """Instruction, tile, and how operands come in."""
         chain = f", chains of {self.chain * self.depth}" if self.chain else ""
-        copies = "" if self.bulk_load else ", copies through registers"
-        return f"{self.unit.name} {self.tile}{copies}{chain}"
+        return f"{self.unit.name} {self.tile}{chain}"
 
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return 128 * (self.tile.producers + self.tile.consumers)
+        return 128 * (1 + self.tile.consumers)
 
     @property
     def blocks(self) -> int:
@@ -102,7 +98,7 @@ class HopperInstance(KernelInstance):
     def shared_bytes(self) -> int:
         """The ring of stages, the stores' buffers and the barriers, with room to align them."""
         stage = self.tile.stage_bytes(self.b_k_major)
-        barriers = 24 * self.tile.stages
+        barriers = 16 * self.tile.stages
         return 1024 + self.tile.stages * stage + self.tile.store_bytes + barriers
 
     @property
@@ -117,21 +113,11 @@ class HopperInstance(KernelInstance):
         """Building blocks, in order."""
         return (*_SHARED, *(f"hopper/{name}" for name in _OWN))
 
-    @property
-    def _registers(self) -> tuple[int, int]:
-        """Registers a thread of producers and consumers; together no more than the block was given."""
-        t = self.tile
-        if t.consumers == 1:
-            return 0, 0  # 255 for everybody
-        if not self.bulk_load:
-            return (112, 144) if t.producers == 2 else (120, 192)
-        return (72, 216) if self.converted else (40, 232)
-
     def constants(self) -> tuple[str, ...]:
         """Members of the struct that the template is instantiated with."""
         t = self.tile
         chains = {0: "OneChain", 1: "ShortChains"}.get(self.chain, "LongChains")
-        producer, consumer = self._registers
+        producer, consumer = (0, 0) if t.consumers == 1 else _REGISTERS  # 0: 255 for everybody
         return (
             f"using A = {CXX[self.a.dtype]};",
             f"using B = {CXX[self.b.dtype]};",
@@ -144,24 +130,21 @@ class HopperInstance(KernelInstance):
             f"static constexpr int BM = {t.rows}, BN = {t.columns}, STAGES = {t.stages};",
             f"static constexpr int CLUSTER = {t.cluster}, GROUP = {t.group};",
             f"static constexpr int CHAIN_STAGES = {self.chain}, BUFFERS = {t.buffers};",
-            f"static constexpr bool BULK_LOAD = {_word(self.bulk_load)};",
             f"static constexpr bool BULK_STORE = {_word(self.bulk_store)};",
-            f"static constexpr bool C_PAIRS = {_word(self.c_pairs)}, CONVERTED = {_word(self.converted)};",
-            f"static constexpr int PRODUCERS = {t.producers};",
+            f"static constexpr bool C_PAIRS = {_word(self.c_pairs)}, SPLIT = {_word(self.split)};",
             f"static constexpr int PRODUCER_REGISTERS = {producer}, CONSUMER_REGISTERS = {consumer};",
         )
 
     def tensor_maps(self, p: GemmProblem) -> tuple[TensorMap, ...]:
         """What leads the parameters: the matrices as the copy engine sees them, for a canonical problem."""
         maps: list[TensorMap] = []
-        if self.bulk_load:
-            share = self.tile.columns // self.tile.cluster
-            for name, x, k_major, extent in (("a", p.a, self.a_k_major, self.tile.rows),
-                                             ("b", p.b, self.b_k_major, share)):  # fmt: skip
-                # Rows of the map run along the contiguous axis, which is the columns of A and the rows of B.
-                turned = k_major != (name == "a")
-                made = matrix_map(name, x, p.products, turned=turned, outer=extent if k_major else self.depth)
-                maps.append(made if k_major else panel_map(made))
+        share = self.tile.columns // self.tile.cluster
+        for name, x, k_major, extent in (("a", p.a, self.a_k_major, self.tile.rows),
+                                         ("b", p.b, self.b_k_major, share)):  # fmt: skip
+            # Rows of the map run along the contiguous axis, which is the columns of A and the rows of B.
+            turned = k_major != (name == "a")
+            made = matrix_map(name, x, p.products, turned=turned, outer=extent if k_major else self.depth)
+            maps.append(made if k_major else panel_map(made))
         if self.bulk_store:
             maps += store_maps(p.d, p.products, self.tile.columns)
         return tuple(maps)
@@ -170,7 +153,7 @@ class HopperInstance(KernelInstance):
         """The source's own part: the instruction, constants and entry."""
         has_tail = self.bulk_store and self.tile.columns * SIZES[self.epilogue.d] % ROW_BYTES != 0
         present = {
-            "map_a": self.bulk_load, "map_b": self.bulk_load, "map_d": self.bulk_store, "map_tail": has_tail,
+            "map_a": True, "map_b": True, "map_d": self.bulk_store, "map_tail": has_tail,
         }  # fmt: skip
         maps = [f"const __grid_constant__ TensorMap {name}" for name, there in present.items() if there]
         parameters = ", ".join([*maps, *(f"{kind} {name}" for kind, name in self.parameters)])

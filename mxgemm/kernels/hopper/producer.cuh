@@ -32,7 +32,8 @@ template <class I> struct Producer {
         }
     }
 
-    // An operand that the batch does not step through is one matrix for all products.
+    // An operand that the batch does not step through is one matrix for all products.  When chains of one
+    // product are told apart as a batch (SPLIT), each takes its own part of k of the same matrices.
     template <class Tiles>
     __device__ __forceinline__ static void run(MapAddress map_a, MapAddress map_b, const BatchAxis& batch, typename S::Ring_ ring,
                                                Tiles tiles, u32 shared, int blocks, u32 rank) {
@@ -41,12 +42,13 @@ template <class I> struct Producer {
             const int of_a = batch.a ? tile.product : 0, of_b = batch.b ? tile.product : 0;
 #pragma unroll 1
             for (int block = 0; block < blocks; ++block) {
+                const int k = ((I::SPLIT ? tile.product * blocks : 0) + block) * S::DEPTH;
                 ring.wait_empty();
                 const u32 barrier = ring.full_barrier();
                 barrier_expect(barrier, S::BYTES);
                 const u32 stage = shared + ring.stage * S::BYTES;
-                load_a(stage, map_a, barrier, tile, of_a, block * S::DEPTH);
-                load_b(stage + S::A_BYTES, map_b, barrier, tile, of_b, block * S::DEPTH, rank);
+                load_a(stage, map_a, barrier, tile, of_a, k);
+                load_b(stage + S::A_BYTES, map_b, barrier, tile, of_b, k, rank);
                 ring.advance();
             }
         }

@@ -1,6 +1,5 @@
 // The ring of stages between the producer and the consumers: full[s] completes when stage s holds its
-// operands, ready[s] when converters (if any) have rewritten it, and empty[s] when every consumer of every
-// block that the copies reach has read it.
+// operands, and empty[s] when every consumer of every block that the copies reach has read it.
 
 template <int STAGES> struct Ring {
     u32 full, empty;    // addresses of the first barrier of each kind
@@ -9,17 +8,14 @@ template <int STAGES> struct Ring {
 
     __device__ __forceinline__ Ring(u32 barriers) : full(barriers), empty(barriers + 8 * STAGES) {}
 
-    __device__ __forceinline__ static void init(u32 barriers, u32 producers, u32 converters, u32 consumers) {
+    __device__ __forceinline__ static void init(u32 barriers, u32 consumers) {
         for (int s = 0; s < STAGES; ++s) {
-            barrier_init(barriers + 8 * s, producers);
+            barrier_init(barriers + 8 * s, 1);
             barrier_init(barriers + 8 * (STAGES + s), consumers);
-            if (converters) barrier_init(barriers + 8 * (2 * STAGES + s), converters);
         }
     }
     __device__ __forceinline__ u32 full_barrier() const { return full + 8 * stage; }
-    __device__ __forceinline__ u32 ready_barrier() const { return empty + 8 * (STAGES + stage); }
     __device__ __forceinline__ void wait_full() const { barrier_wait(full + 8 * stage, phase); }
-    __device__ __forceinline__ void wait_ready() const { barrier_wait(ready_barrier(), phase); }
     // A fresh barrier counts as a completed phase of parity 1, so the first round passes.
     __device__ __forceinline__ void wait_empty() const { barrier_wait(empty + 8 * stage, phase ^ 1); }
     // One thread a warpgroup; with a cluster, thread r tells block r.

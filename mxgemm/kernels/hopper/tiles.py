@@ -28,8 +28,6 @@ class HopperTile:
         Shared-memory buffers of 64 rows x 128 bytes for the stores of each consumer.
     cluster : int
         Blocks below each other that share columns of B.
-    producers : int
-        Producer warpgroups.
     """
 
     rows: int
@@ -37,7 +35,6 @@ class HopperTile:
     stages: int
     buffers: int = 2
     cluster: int = 1
-    producers: int = 1
 
     @property
     def consumers(self) -> int:
