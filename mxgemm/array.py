@@ -31,6 +31,7 @@ __all__ = [
     "fingerprint",
     "from_host",
     "launch_stream",
+    "new_like",
     "numpy",
     "numpy_dtype",
     "overlap",
@@ -53,6 +54,7 @@ class _Library:
     deliver: Callable[[ArrayView, int | None], object]
     current_stream: Callable[[int], int] | None  # of a device; None where the library has no such notion
     fingerprint: Callable[[Any], tuple[int, tuple[Any, ...]] | None]
+    new_like: Callable[[Any, int, tuple[int, ...], str], Any] | None = None  # where there is a fingerprint
 
 
 def _no_fingerprint(_x: object) -> None:
@@ -68,10 +70,14 @@ def _empty_numpy(_like: ArrayView, shape: tuple[int, ...], dtype: str, _stream: 
 
 
 _NUMPY = _Library(array_host.view, _empty_numpy, _owner, None, _no_fingerprint)
-_CUPY = _Library(array_cupy.view, array_cupy.empty, _owner, array_cupy.current_stream, array_cupy.fingerprint)
+_CUPY = _Library(
+    array_cupy.view, array_cupy.empty, _owner,
+    array_cupy.current_stream, array_cupy.fingerprint, array_cupy.new_like,
+)  # fmt: skip
 _TORCH = _Library(
-    array_torch.view, array_torch.empty, _owner, array_torch.current_stream, array_torch.fingerprint
-)
+    array_torch.view, array_torch.empty, _owner,
+    array_torch.current_stream, array_torch.fingerprint, array_torch.new_like,
+)  # fmt: skip
 _JAX = _Library(array_jax.view, array_jax.empty, array_jax.deliver, None, _no_fingerprint)
 _OTHER = _Library(array_protocols.view, array_protocols.empty, _owner, None, _no_fingerprint)
 _BY_NAME = {"numpy": _NUMPY, "cupy": _CUPY, "torch": _TORCH, "jax": _JAX, "other": _OTHER}
@@ -251,6 +257,12 @@ def launch_stream(stream: object | None, out: ArrayView | None, a: ArrayView) ->
     if stream is not None:
         return device.stream_handle(stream)
     return current_stream(a if out is None else out)
+
+
+def new_like(x: object, ordinal: int, shape: tuple[int, ...], dtype: str) -> Any:
+    """As :func:`empty_like_owner` on the current stream, for an array that has a :func:`fingerprint`."""
+    make = _by_class[type(x)].new_like
+    return None if make is None else make(x, ordinal, shape, dtype)
 
 
 def acquire(stream: int, views: Iterable[ArrayView]) -> None:

@@ -16,7 +16,7 @@ from mxgemm.array_view import (
 )
 from mxgemm.errors import UnsupportedError
 
-__all__ = ["current_stream", "empty", "fingerprint", "new_array", "view"]
+__all__ = ["current_stream", "empty", "fingerprint", "new_array", "new_like", "view"]
 
 _LEGACY = 1  # CUDA's handle of the legacy default stream, which CuPy calls 0
 
@@ -73,6 +73,11 @@ def new_array(ordinal: int, shape: tuple[int, ...], dtype: str, stream: int | No
             return cupy.empty(shape, dtype=numpy_dtype(dtype))
         except (TypeError, ValueError, KeyError) as error:
             raise element_type_error(f"the result (CuPy {cupy.__version__})", dtype) from error
+
+
+def new_like(_x: Any, ordinal: int, shape: tuple[int, ...], dtype: str) -> Any:
+    """A new array beside one of the same device, from the pool of CuPy's current stream."""
+    return new_array(ordinal, shape, dtype, None)
 
 
 def _on_stream(cupy: Any, ordinal: int, stream: int | None) -> Any:

@@ -10,7 +10,7 @@ from mxgemm.array_host import host_view
 from mxgemm.array_view import DTYPES, ArrayView, element_type_error, numpy_dtype, refuse_layout
 from mxgemm.errors import UnsupportedError
 
-__all__ = ["current_stream", "empty", "fingerprint", "view"]
+__all__ = ["current_stream", "empty", "fingerprint", "new_like", "view"]
 
 _LEGACY = 1  # CUDA's handle of the legacy default stream, which torch calls 0
 
@@ -106,6 +106,12 @@ def empty(like: ArrayView, shape: tuple[int, ...], dtype: str, stream: int | Non
     with _on_stream(torch, like, stream):
         made = torch.empty(shape, dtype=torch_dtype, device=f"cuda:{like.ordinal}")
     return view(made, "the result", writable=False)
+
+
+def new_like(x: Any, _ordinal: int, shape: tuple[int, ...], dtype: str) -> Any:
+    """A new tensor beside ``x``, from the pool of torch's current stream."""
+    torch = sys.modules["torch"]
+    return torch.empty(shape, dtype=getattr(torch, dtype), device=x.device)
 
 
 def _on_stream(torch: Any, like: ArrayView, stream: int | None) -> Any:

@@ -71,12 +71,13 @@ __all__ = [
     "void",
 ]
 
-# The words of the dialect and the element types are public too; they come from tables.
+# The words of the dialect and the element types are public too; they come from tables. ``bool`` would
+# hide Python's own after ``from mxgemm.cuda import *``, so it is there by name only.
 __all__ += [*sorted(_WORDS), *sorted(_SCALARS.keys() - {"bool"})]  # noqa: PLE0604  # strings, all of them
 
 _NAMES: dict[str, Stub | Scalar] = {
     **_WORDS,
-    **{name: scalar for name, scalar in _SCALARS.items() if name != "bool"},
+    **_SCALARS,
     **{name: _SCALARS[scalar] for name, scalar in _NUMBA_NAMES.items()},
 }
 

@@ -96,14 +96,16 @@ def gemm(
         When ``verify`` finds an entry outside its bound; the certificate and the array are attached.
     """
     policy = default_policy()
-    warm = None
+    warm = result_key = None
     plain = alpha.__class__ in _PLAIN and beta.__class__ in _PLAIN and out_dtype is None
     usual = epilogue is None and verify is None and device is None and workspace is None
-    if plain and usual and out is not None:
+    if plain and usual:
         keywords = (
             alpha, alpha.__class__, beta, beta.__class__, transpose_a, transpose_b, precision, max_error
         )  # fmt: skip
-        warm = _WARM.key(policy, (a, b, out, c), keywords)
+        if out is None and stream is None:
+            result_key, out = _WARM.new_result(policy, (a, b, c), keywords)
+        warm = None if out is None else _WARM.key(policy, (a, b, out, c), keywords)
         if warm is not None and _WARM.run(*warm, stream, out, policy):
             return out
     options: Options = {
@@ -115,6 +117,8 @@ def gemm(
     result = finish(begun, policy, observed=False).array
     if warm is not None:
         _WARM.remember(warm[0], begun)
+    elif result_key is not None:
+        _WARM.remember_result(result_key, begun)
     return result
 
 

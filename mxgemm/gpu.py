@@ -15,10 +15,11 @@ from typing import Any
 from mxgemm import array, device
 from mxgemm.array import ArrayView
 from mxgemm.call import Call
+from mxgemm.configs import Configuration
 from mxgemm.errors import UnsupportedError
 from mxgemm.kernels import KernelInstance, Lowering, PackInstance, lower
 from mxgemm.plan import Plan
-from mxgemm.problem import pose
+from mxgemm.problem import GemmProblem, pose
 from mxgemm.shapes import Operand, contiguous
 from mxgemm.units.run import FLOAT8_OVERFLOW, OPERAND_OVERFLOW
 
@@ -80,19 +81,47 @@ def lower_call(call: Call, made: Plan, *, may_allocate: bool = True) -> tuple[Pl
     may_allocate : bool
         Whether there can be workspace: not while a stream captures a CUDA graph without ``workspace=``.
     """
-    lowering = lower(
+    lowering = _lowered(
         made.problem,
         made.configuration,
         call.capabilities.arch,
-        alignment={name: _alignment(view) for name, view in pointers_of(call, call.out)},
-        multiprocessors=call.capabilities.multiprocessors,
-        copied=_to_copy(call),
+        str(made.problem.epilogue),
+        tuple((name, _alignment(view)) for name, view in pointers_of(call, call.out)),
+        call.capabilities.multiprocessors,
+        _to_copy(call),
         may_allocate=may_allocate,
     )
     named = replace(
         made, kernel=lowering.instance, workspace_bytes=lowering.workspace_bytes, notes=lowering.notes
     )
     return named, lowering
+
+
+@lru_cache(maxsize=4096)
+def _lowered(  # noqa: PLR0917 — a cache key in order
+    problem: GemmProblem,
+    configuration: Configuration,
+    arch: str,
+    _epilogue: str,
+    alignment: tuple[tuple[str, int], ...],
+    multiprocessors: int,
+    copied: frozenset[str],
+    *,
+    may_allocate: bool,
+) -> Lowering:
+    """Remember the kernel of a problem, which depends on nothing else.
+
+    The epilogue's text tells clamp(-0.0, …) from clamp(0.0, …), which are equal as numbers.
+    """
+    return lower(
+        problem,
+        configuration,
+        arch,
+        alignment=dict(alignment),
+        multiprocessors=multiprocessors,
+        copied=copied,
+        may_allocate=may_allocate,
+    )
 
 
 def pointers_of(call: Call, out: ArrayView | None) -> list[tuple[str, ArrayView]]:

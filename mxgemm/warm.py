@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from mxgemm import array, device
 from mxgemm.array import ArrayView
@@ -21,6 +21,8 @@ from mxgemm.road import Begun
 __all__ = ["WarmCalls"]
 
 Key = tuple[Any, ...]
+Value = TypeVar("Value")
+_Result = tuple[int, tuple[int, ...], str]
 
 _CAPACITY = 4096
 # Positions in the tuple of addresses that every warmed call makes.
@@ -73,6 +75,46 @@ class WarmCalls:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._calls: dict[Key, _WarmCall] = {}
+        self._results: dict[Key, _Result] = {}
+
+    def new_result(
+        self, policy: Policy, operands: tuple[Any, Any, Any], keywords: tuple[Any, ...]
+    ) -> tuple[Key | None, Any]:
+        """A new array for the result of a call like one that ran before, so that it can be a warmed one.
+
+        Returns
+        -------
+        key : Key or None
+            For :meth:`remember_result`; None when no call of these arrays can be a warmed one.
+        array : object
+            None when the result's shape is not known yet.
+
+        Raises
+        ------
+        UnsupportedError
+            While the current stream captures a CUDA graph.
+        """
+        a, b, c = operands
+        of_a, of_b = array.fingerprint(a), array.fingerprint(b)
+        of_c = _NOTHING if c is None else array.fingerprint(c)
+        if of_a is None or of_b is None or of_c is None:
+            return None, None
+        key = (policy.number_of_grants, of_a[1], of_b[1], of_c[1], keywords)
+        known = self._results.get(key)
+        if known is None:
+            return key, None
+        ordinal, shape, dtype = known
+        stream = array.stream_of(None, a, ordinal)
+        device.refuse_capture(stream, ordinal, "the result would be allocated; pass out=")
+        return key, array.new_like(a, ordinal, shape, dtype)
+
+    def remember_result(self, key: Key, begun: Begun) -> None:
+        """Keep what the result of a call that just ran on a GPU looks like."""
+        if begun.lowering is None or begun.call.a.device != "cuda":
+            return
+        made = (begun.call.a.ordinal, begun.call.result_shape, begun.call.problem.d.dtype)
+        with self._lock:
+            _put(self._results, key, made)
 
     def key(
         self, policy: Policy, arrays: tuple[Any, Any, Any, Any], keywords: tuple[Any, ...]
@@ -127,9 +169,13 @@ class WarmCalls:
         if made is None:
             return
         with self._lock:
-            while len(self._calls) >= _CAPACITY:
-                self._calls.pop(next(iter(self._calls)))
-            self._calls[key] = made
+            _put(self._calls, key, made)
+
+
+def _put(kept: dict[Key, Value], key: Key, value: Value) -> None:
+    while len(kept) >= _CAPACITY:
+        kept.pop(next(iter(kept)))
+    kept[key] = value
 
 
 def _prepare(begun: Begun) -> _WarmCall | None:

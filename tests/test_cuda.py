@@ -15,8 +15,8 @@ from mxgemm import cuda
 from mxgemm.errors import PerformanceAdvice, UnsupportedError
 from mxgemm.lang.cuda_backend import CudaBackend
 from mxgemm.lang.functions import FUNCTIONS
-from mxgemm.lang.refused import REFUSED
 from mxgemm.lang.interpreter_backend import InterpreterBackend
+from mxgemm.lang.refused import REFUSED
 from mxgemm.lang.runtime import use
 from tests.lang.running import function, interpret
 

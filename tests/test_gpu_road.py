@@ -405,3 +405,17 @@ def test_two_vectors_give_a_number() -> None:
     found = mx.gemm(gpu.to_cupy(a[0]), gpu.to_cupy(b[:, 0]), precision="native")
     assert found.shape == ()
     assert float(found) == float(gpu.predicted(a[0], b[:, 0], precision="native"))
+
+
+@pytest.mark.parametrize("library", ["cupy", "torch"])
+def test_a_repeated_call_without_out_returns_a_new_array_each_time(library: str) -> None:
+    a, b = gpu.operands("float16", 64, 80, 96)
+    move = gpu.to_cupy if library == "cupy" else gpu.to_torch
+    x, y = move(a), move(b)
+    results = [mx.gemm(x, y, alpha=2, precision="native") for _ in range(3)]
+    assert len({array.view(r).pointer for r in results}) == 3
+    for result in results:
+        assert type(result) is type(x)
+        gpu.assert_same(result, gpu.predicted(a, b, alpha=2, precision="native"))
+    with pytest.raises(mx.ShapeError):
+        mx.gemm(x, move(b[:-1]), alpha=2, precision="native")

@@ -10,7 +10,8 @@ import numpy as np
 from mxgemm import array as arrays
 from mxgemm.errors import DTypeError, ShapeError, UnsupportedError
 from mxgemm.lang.device_array import DeviceArray, layout_of, row_major
-from mxgemm.lang.types import ArrayType, Scalar, Type, boolean, float64, int64, scalar_of_dtype, uint64
+from mxgemm.lang.signatures import accepts
+from mxgemm.lang.types import Scalar, Type, boolean, float64, int64, scalar_of_dtype, uint64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -147,7 +148,9 @@ def check_hosts(ready: Prepared, written: frozenset[int]) -> None:
     """
     for i, (position, host, copy) in enumerate(ready.copies):
         if position in written and not host.flags.writeable:
-            raise DTypeError(f"argument {position} is a read-only array, and the kernel writes it; pass a copy")
+            raise DTypeError(
+                f"argument {position} is a read-only array, and the kernel writes it; pass a copy"
+            )
         for other_position, other, other_copy in ready.copies[i + 1 :]:
             if copy is other_copy or not (position in written or other_position in written):
                 continue
@@ -190,8 +193,8 @@ def as_device(backend: Backend, value: Any) -> DeviceArray:
     """
     if not hasattr(value, "__cuda_array_interface__") and not hasattr(value, "__dlpack__"):
         raise DTypeError(
-            f"{value!r} cannot be a kernel argument; supported: Python and NumPy numbers (the items of a tuple "
-            "one by one), NumPy arrays, device arrays of any library with __dlpack__ or "
+            f"{value!r} cannot be a kernel argument; supported: Python and NumPy numbers (the items of a "
+            "tuple one by one), NumPy arrays, device arrays of any library with __dlpack__ or "
             "__cuda_array_interface__"
         )
     if np.dtype(getattr(value, "__cuda_array_interface__", {"typestr": "f4"})["typestr"]) == np.bool_:
@@ -223,12 +226,6 @@ def coerce(t: Type, declared: Type, position: int) -> Type:
     DTypeError
         When an array's element type, number of axes or layout does not fit, or a float meets an integer.
     """
-    if isinstance(t, ArrayType) and isinstance(declared, ArrayType):
-        fits = (
-            t.element == declared.element and t.ndim == declared.ndim and declared.layout in ("A", t.layout)
-        )
-        if fits:
-            return declared
-    elif isinstance(t, Scalar) and isinstance(declared, Scalar) and not (t.is_float and declared.is_integer):
+    if accepts(declared, t):
         return declared
     raise DTypeError(f"argument {position} is {t}, the signature says {declared}")

@@ -13,13 +13,15 @@ from mxgemm.lang.expressions import ExpressionLowering
 from mxgemm.lang.functions import FUNCTIONS, MathFunction, python_functions
 from mxgemm.lang.promotion import math_operand, unary, unify
 from mxgemm.lang.scope import ArrayValue, StaticValue, TupleValue, Value
+from mxgemm.lang.signatures import accepts
 from mxgemm.lang.stubs import Stub
-from mxgemm.lang.types import SCALARS, ArrayType, Scalar, TupleType, Type, boolean, float32, float64, int32, int64
+from mxgemm.lang.types import SCALARS, Scalar, TupleType, Type, boolean, float32, float64, int32, int64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mxgemm.lang.signatures import Signature
+    from mxgemm.lang.types import ArrayType
 
 __all__ = ["CallLowering"]
 
@@ -37,7 +39,7 @@ def _python_functions() -> dict[Any, str]:
 @cache
 def _known() -> list[str]:
     """The functions a kernel may call, as users name them; NumPy's of the same meaning aside."""
-    return sorted({name for name in python_functions().values()} | {"len", "bool", "int", "float"})
+    return sorted(set(python_functions().values()) | {"len", "bool", "int", "float"})
 
 
 def _hashable(value: Any) -> bool:
@@ -244,8 +246,9 @@ class CallLowering(ExpressionLowering):
         """The signature that a device function declares for these arguments; numbers are converted."""
         if not target.signatures:
             return None
-        fitting = [s for s in target.signatures if _fits(values, s.arguments)]
-        exact = [s for s in fitting if all(getattr(v, "type", None) == t for v, t in zip(values, s.arguments))]
+        types = [None if isinstance(v, (TupleValue, StaticValue)) else v.type for v in values]
+        fitting: list[Signature] = [s for s in target.signatures if _fits(types, s.arguments)]
+        exact = [s for s in fitting if list(s.arguments) == types]
         if fitting:
             return (exact or fitting)[0]
         declared = "; ".join(f"({', '.join(map(str, s.arguments))})" for s in target.signatures)
@@ -253,20 +256,10 @@ class CallLowering(ExpressionLowering):
         raise self.refuse(node, f"{target.__name__} is declared for {declared}; it is given {given}")
 
 
-def _fits(values: list[Value], declared: tuple[Type, ...]) -> bool:
-    """Whether a signature takes the values: any number for a number, an array for an array of its kind."""
-    if len(values) != len(declared):
-        return False
-    for value, wanted in zip(values, declared, strict=True):
-        t = value.type if isinstance(value, ArrayValue) else None
-        if isinstance(wanted, ArrayType) != (t is not None):
-            return False
-        if t is None and isinstance(value, (TupleValue, StaticValue)):
-            return False
-        if t is not None and isinstance(wanted, ArrayType):
-            if (t.element, t.ndim) != (wanted.element, wanted.ndim) or wanted.layout not in ("A", t.layout):
-                return False
-    return True
+def _fits(types: list[ArrayType | Scalar | None], declared: tuple[Type, ...]) -> bool:
+    return len(types) == len(declared) and all(
+        t is not None and accepts(d, t) for t, d in zip(types, declared, strict=True)
+    )
 
 
 def _literal(value: Value) -> Any:

@@ -75,7 +75,7 @@ class CudaBackend:
         return device.Launcher(kernel, grid, block)
 
     def create_stream(self) -> int:
-        """A stream as Numba makes it, ordered with the legacy default stream; it lives as long as the process."""
+        """A stream ordered with the legacy default stream, as Numba's; it lives as long as the process."""
         with driver.on_device(self.ordinal):
             flags = driver.constant("CUstream_flags", "CU_STREAM_DEFAULT")
             return int(driver.call("cuStreamCreate", int(flags)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -217,7 +218,14 @@ class CudaFunction:
             As NVRTC takes it; a comment names it.
         types
             As for ``ir``.
+
+        Raises
+        ------
+        UnsupportedError
+            For text that names no architecture.
         """
+        if arch is not None and re.fullmatch(r"(sm|compute)_\d{2,3}[af]?", arch) is None:
+            raise UnsupportedError(f"{arch!r} is no architecture; they are written sm_80, sm_90a")
         text = cuda_source(self._kernel(self._only(types)), self.choices.launch_bounds).text
         return text if arch is None else f"// {arch}\n{text}"
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["ExpressionLowering"]
 
 
-
 class ExpressionLowering(OperatorLowering):
     """Adds names, attributes and subscripts to operators."""
 

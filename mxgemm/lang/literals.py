@@ -48,7 +48,7 @@ def python_value(node: ast.expr) -> Any:
 def _too_large(op: ast.operator, left: Any, right: Any) -> bool:
     if isinstance(left, float) or isinstance(right, float):
         return False
-    bits = {
+    bits: dict[type[ast.operator], int] = {
         ast.Mult: left.bit_length() + right.bit_length(),
         ast.Pow: left.bit_length() * max(right, 0),
         ast.LShift: left.bit_length() + right,

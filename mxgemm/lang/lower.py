@@ -91,7 +91,7 @@ def lower(source: KernelSource, types: tuple[Type, ...]) -> ir.Kernel:
         raise refuse(
             kernel.place,
             f"{kernel.shared_bytes} bytes of static shared memory; CUDA allows {_STATIC_SHARED} a block. "
-            "Dynamic memory may be larger: cuda.shared.array(0, dtype), its bytes the fourth launch parameter",
+            "Dynamic memory may be larger: cuda.shared.array(0, dtype), its bytes as the fourth launch value",
         )
     return kernel
 

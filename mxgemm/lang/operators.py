@@ -118,9 +118,8 @@ class OperatorLowering(Context):
         if operator == "not":
             return ir.Unary(place, boolean, "not", self.truth(node.operand, value))
         operand = self.scalar(node.operand, value)
-        if operator == "neg" and isinstance(operand, ir.Const) and operand.value != -(2**63):
-            if operand.type.is_float or operand.type == int64:
-                return ir.Const(place, operand.type, -operand.value)
+        if operator == "neg" and isinstance(operand, ir.Const) and _has_negative(operand):
+            return ir.Const(place, operand.type, -operand.value)
         result = unary(operator, operand.type)
         if result is None:
             raise self.refuse(node, f"{operand.type} has no operator {operator!r}")
@@ -219,7 +218,12 @@ class OperatorLowering(Context):
         return target
 
 
+def _has_negative(value: ir.Const) -> bool:
+    return value.type.is_float or (value.type == int64 and value.value != -(2**63))
+
+
 def construct(node: ast.AST) -> str:
+    """Name a Python construct for an error message."""
     names = {
         "Lambda": "lambda", "ListComp": "a list comprehension", "GeneratorExp": "a generator",
         "Dict": "a dict", "Set": "a set", "List": "a list", "JoinedStr": "an f-string",

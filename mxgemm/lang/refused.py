@@ -84,6 +84,14 @@ REFUSED: Final[dict[str, str]] = {
         ) for lanes in (1, 2, 3, 4)),
         _VECTORS,
     ),
+    **dict.fromkeys(
+        ("none", "optional", "deferred_type", "ffi", "ffi_forced_object"),
+        "it is no element type of the dialect; an argument is a number or an array",
+    ),
+    **dict.fromkeys(
+        ("CudaSupportError", "KernelRuntimeError"), "catch cuda.KernelFaultError or mxgemm.MxgemmError"
+    ),
+    "GridGroup": "grid-wide synchronisation is not part of the dialect; split the kernel in two launches",
     "from_cuda_array_interface": "use as_cuda_array",
     "grid_group": "grid-wide synchronisation is not part of the dialect; split the kernel in two launches",
     "literal_unroll": "write the statements out",

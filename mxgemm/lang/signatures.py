@@ -9,7 +9,7 @@ from typing import Any
 from mxgemm.errors import DTypeError
 from mxgemm.lang.types import ArrayType, Scalar, Type, as_scalar
 
-__all__ = ["Signature", "is_signature", "parse", "void"]
+__all__ = ["Signature", "accepts", "is_signature", "parse", "void"]
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,19 @@ def _array(text: str) -> ArrayType:
         raise DTypeError(f"{text!r}: the axes of an array type are : or ::1")
     layout = "C" if axes[-1] == "::1" else "F" if axes[0] == "::1" else "A"
     return ArrayType(element, len(axes), layout)
+
+
+def accepts(declared: Type, t: Type) -> bool:
+    """Whether a value of type ``t`` may stand for a declared type: arrays as they are, numbers converted.
+
+    A float does not stand for an integer, which would cut it off.
+    """
+    if isinstance(t, ArrayType) and isinstance(declared, ArrayType):
+        same = (t.element, t.ndim) == (declared.element, declared.ndim)
+        return same and declared.layout in ("A", t.layout)
+    if isinstance(t, Scalar) and isinstance(declared, Scalar):
+        return not (t.is_float and declared.is_integer)
+    return False
 
 
 def is_signature(value: Any) -> bool:
