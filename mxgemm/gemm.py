@@ -21,7 +21,7 @@ from mxgemm.plan import Plan, named
 from mxgemm.plan import plan as make_plan
 from mxgemm.policy import default_policy
 from mxgemm.problem import check_dtypes, without_vanishing_terms
-from mxgemm.road import begin, finish
+from mxgemm.road import begin, finish, run_and_verify
 from mxgemm.verify import CheckResult
 from mxgemm.warm import WarmCalls
 
@@ -148,7 +148,8 @@ def gemm_grouped(products: Iterable[Sequence[Any]], **options: Unpack[Options]) 
         For a tuple of another length, or an ``out`` of another length.
     MxgemmError
         As :func:`gemm`, with a note that names the product.  All products are planned before
-        the first one runs, so that a bad one costs nothing.
+        the first one runs, so that a bad one costs nothing, and verified before the first
+        ``out`` is written.
     """
     policy = default_policy()
     listed = list(products)
@@ -160,7 +161,8 @@ def gemm_grouped(products: Iterable[Sequence[Any]], **options: Unpack[Options]) 
         except Exception as error:
             error.add_note(f"in product {i} of gemm_grouped")
             raise
-    return [finish(one, policy, observed=False).array for one in begun]
+    ready = [run_and_verify(one, policy, observed=False) for one in begun]
+    return [hand_out().array for hand_out in ready]
 
 
 def _operands(product: Sequence[Any]) -> tuple[Any, Any, Any]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from mxgemm.kernels import Lowering
     from mxgemm.verify import Certificate
 
-__all__ = ["LEVELS", "Begun", "begin", "finish"]
+__all__ = ["LEVELS", "Begun", "begin", "finish", "run_and_verify"]
+
+HandOut = Callable[[], GemmResult]
 
 LEVELS = ("full",)
 _READ = ("alpha", "beta", "transpose_a", "transpose_b", "out", "out_dtype", "epilogue", "device")
@@ -90,7 +93,14 @@ def _plan(call: Call, options: Options, policy: Policy) -> Plan:
 
 
 def finish(begun: Begun, policy: Policy, *, observed: bool = True) -> GemmResult:
-    """Report, run, verify and hand out one planned call.
+    """Report, run, verify and hand out one planned call; parameters as :func:`run_and_verify`."""
+    return run_and_verify(begun, policy, observed=observed)()
+
+
+def run_and_verify(begun: Begun, policy: Policy, *, observed: bool = True) -> HandOut:
+    """Report, run and verify one planned call, and return what hands its result out.
+
+    Until that is called, a result on the host or one that is verified has not reached ``out``.
 
     Parameters
     ----------
@@ -100,19 +110,19 @@ def finish(begun: Begun, policy: Policy, *, observed: bool = True) -> GemmResult
     policy.report(begun.plan.decision())
     _advise(begun.plan, policy)
     if begun.lowering is None:
-        return _finish_on_host(begun)
-    return _finish_on_device(begun, begun.lowering, observed=observed)
+        return _run_on_host(begun)
+    return _run_on_device(begun, begun.lowering, observed=observed)
 
 
-def _finish_on_host(begun: Begun) -> GemmResult:
+def _run_on_host(begun: Begun) -> HandOut:
     operands = host_operands(begun.call)
     found = run_host(begun.call, begun.plan, operands)
     certificate = _verify(found.array, begun, operands) if begun.options.get("verify") else None
     outcome = Outcome(begun.plan, read_flags=found.read_flags)
-    return GemmResult(deliver_host(found.array, begun.call), outcome, certificate)
+    return lambda: GemmResult(deliver_host(found.array, begun.call), outcome, certificate)
 
 
-def _finish_on_device(begun: Begun, lowering: Lowering, *, observed: bool) -> GemmResult:
+def _run_on_device(begun: Begun, lowering: Lowering, *, observed: bool) -> HandOut:
     from mxgemm import gpu
 
     call, options = begun.call, begun.options
@@ -133,12 +143,12 @@ def _finish_on_device(begun: Begun, lowering: Lowering, *, observed: bool) -> Ge
     done = gpu.run_device(on_device, lowering, target, stream, workspace, observe=observed)
     outcome = Outcome(begun.plan, read_flags=done.read_flags)
     if not (from_host or checked):
-        return GemmResult(array.deliver(target, stream), outcome)
+        return lambda: GemmResult(array.deliver(target, stream), outcome)
     result = array.to_host(target, stream)
     certificate = _verify(result, begun, operands) if operands else None
     if call.out is None and not from_host:
-        return GemmResult(array.deliver(target, stream), outcome, certificate)
-    return GemmResult(deliver_host(result, call), outcome, certificate)
+        return lambda: GemmResult(array.deliver(target, stream), outcome, certificate)
+    return lambda: GemmResult(deliver_host(result, call), outcome, certificate)
 
 
 def _stream(call: Call, options: Options) -> int:
@@ -171,7 +181,8 @@ def _verify(result: np.ndarray[Any, Any], begun: Begun, operands: HostOperands) 
     problem = begun.plan.problem
     full = result.reshape((*problem.batch, problem.m, problem.n))
     arch = begun.plan.capabilities.arch
-    certificate = verification.full(full, problem, begun.plan.configuration, arch, operands)
+    found = verification.full(full, problem, begun.plan.configuration, arch, operands)
+    certificate = replace(found, computed_on=begun.plan.capabilities.backend)
     if not certificate.passed:
         raise VerificationError(f"the result left its bound\n{certificate}", certificate, result)
     return certificate

@@ -80,7 +80,9 @@ class Certificate:
     seed : int or None
         Of the random choices; None where there were none.
     seconds : float
-        Time that the verification took.
+        Time that the verification took, on the host.
+    computed_on : str
+        Where the result was computed, for example "cuda:0"; it was copied from there to be checked.
     """
 
     level: str
@@ -92,12 +94,14 @@ class Certificate:
     verdicts: tuple[tuple[str, int], ...]
     seed: int | None
     seconds: float
+    computed_on: str = ""
 
     def __str__(self) -> str:
         verdict = "passed" if self.passed else "FAILED"
         seed = "" if self.seed is None else f", seed {self.seed}"
+        copied = f", copied from {self.computed_on}" if self.computed_on.startswith("cuda") else ""
         return (
-            f"certificate: {verdict}, level {self.level}{seed}, {self.seconds:.3g} s\n"
+            f"certificate: {verdict}, level {self.level}{seed}, {self.seconds:.3g} s on the host{copied}\n"
             f"  entries  {self.entries} ({_verdict_line(self.verdicts)})\n"
             f"  ratio    {self.ratio:.3g} of the bound{_place(self.where)}\n"
             f"  bound    {self.bound}"

@@ -251,7 +251,23 @@ def test_unused_extents_are_not_passed() -> None:
 def test_reserved_words_and_library_names_may_be_variables() -> None:
     body = "    float_ = 1.0\n    sqrt = double\n    exp = sqrt + float_\n    x[0] = math.sqrt(exp)\n"
     text = f"def kernel(x, double):\n{body}"
-    kernel = build(KernelSource(function(text)), (D1, SCALARS["float64"]))
-    compiled(kernel)
-    assert isinstance(SCALARS["float64"], Scalar)
-    assert cuda.float64 is SCALARS["float64"]
+    compiled(build(KernelSource(function(text)), (D1, SCALARS["float64"])))
+
+
+@pytest.mark.parametrize(
+    "name", ["norm", "tanh", "log2f", "max", "free", "std", "mx_add_i64", "__double", "double", "linux", "Δt"]
+)
+def test_a_kernel_may_have_any_name(name: str) -> None:
+    text = f"def {name}(x, mx_wrap, __x, y0):\n    fmaxf = mx_wrap + __x + y0\n    x[0] = max(fmaxf, 1.0)\n"
+    compiled(build(KernelSource(function(text, name)), (D1, *(SCALARS["float64"],) * 3)))
+
+
+def test_no_variable_takes_the_name_of_a_function_that_is_called() -> None:
+    types = tuple(array(name) for name in SCALARS if name != "bool")
+    texts = [cuda_source(build(KernelSource(function(everything())), types)).text]
+    texts += [path.read_text() for path in sorted(GOLDEN.glob("*.cu"))]
+    texts.append(cuda_source(words()).text)
+    called = {name for text in texts for name in re.findall(r"\b([A-Za-z]\w*)\(", text)}
+    given = {name for name in called if Names().of(name) == name} - {"words", *WRITTEN}
+    assert given == {"return"} & given, given
+    assert {"fmaxf", "sqrt", "atomicAdd"} <= called
