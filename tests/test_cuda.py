@@ -18,6 +18,7 @@ from mxgemm.lang.functions import FUNCTIONS
 from mxgemm.lang.interpreter_backend import InterpreterBackend
 from mxgemm.lang.refused import REFUSED
 from mxgemm.lang.runtime import use
+from mxgemm.lang.types import NUMBA_NAMES
 from tests.lang.running import function, interpret
 
 ROOT = Path(__file__).parents[1]
@@ -66,34 +67,30 @@ def test_what_numba_has_and_this_has_not_is_refused_by_name(name: str) -> None:
     assert not hasattr(cuda, name)
 
 
+#: Names that ``dir(numba.cuda)`` lists and that are parts of its implementation.
+INTERNAL = {
+    "Dim3", "HAS_NUMBA", "alias", "config_default_cc", "cuda_error", "dim3", "implementation",
+    "numba_cuda_default_ptx_cc", "prepare_shape_strides_dtype", "runtime",
+}  # fmt: skip
+
+
+def test_every_public_name_of_numba_works_or_is_refused_by_name() -> None:
+    names = (ROOT / "tests" / "lang" / "data" / "numba_names.txt").read_text().split()
+    assert len(names) == 275
+    assert {n for n in names if n not in REFUSED and not hasattr(cuda, n)} == INTERNAL
+
+
+def test_numbas_other_names_of_the_element_types_are_the_types() -> None:
+    for name, scalar in NUMBA_NAMES.items():
+        assert getattr(cuda, name) is getattr(cuda, scalar)
+    assert cuda.f4(0.1) == np.float32(0.1)
+
+
 def test_kernels_run_from_the_command_line_and_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "session.py").write_text(SESSION)
     for arguments in (("-c", SESSION), (str(tmp_path / "session.py"),)):
         done = python(*arguments, MXGEMM_INTERPRETER="1")
         assert done.stdout == "[0.0, 2.0, 4.0, 6.0, 8.0]\n", done.stderr
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals")
-def test_kernels_run_in_an_interactive_session() -> None:
-    import pty
-
-    child, terminal = pty.fork()
-    if child == 0:
-        os.environ.update(PYTHONPATH=str(ROOT), MXGEMM_INTERPRETER="1", TERM="dumb", PYTHON_BASIC_REPL="1")
-        os.execv(sys.executable, [sys.executable, "-q"])  # noqa: S606  # a session of this interpreter
-    os.write(terminal, SESSION.encode() + b"\nexit()\n")
-    seen = b""
-    while chunk := _read(terminal):
-        seen += chunk
-    os.waitpid(child, 0)
-    assert b"[0.0, 2.0, 4.0, 6.0, 8.0]" in seen, seen.decode()
-
-
-def _read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 4096)
-    except OSError:  # the child has closed its end
-        return b""
 
 
 def test_kernels_run_in_a_notebooks_cell() -> None:

@@ -6,7 +6,8 @@ packed, a family of :data:`KERNELS` offers instances, the cheapest is chosen, an
 """
 
 from mxgemm.kernels.instance import EpilogueClass, KernelInstance
-from mxgemm.kernels.lowering import ALIGNED, Launch, Lowering, lower, select
+from mxgemm.kernels.launches import Launch, Lowering
+from mxgemm.kernels.lowering import ALIGNED, lower, select
 from mxgemm.kernels.operands import OperandClass
 from mxgemm.kernels.packing import PackInstance
 from mxgemm.kernels.product import ProductClass

@@ -12,9 +12,11 @@ from typing import Any
 
 from mxgemm.problem import GemmProblem, Matrix
 
-__all__ = ["Canonical", "canonical"]
+__all__ = ["ARRAYS", "Canonical", "canonical", "transpose"]
 
-_ARRAYS = ("a", "b", "c", "d", "bias", "scale_rows", "scale_cols")
+ARRAYS = ("a", "b", "c", "d", "bias", "scale_rows", "scale_cols")
+"""The arrays of a problem, by their fields' names."""
+
 _TRANSPOSED = {"a": "b", "b": "a", "scale_rows": "scale_cols", "scale_cols": "scale_rows"}
 
 
@@ -43,11 +45,12 @@ def _flip(x: Matrix | None) -> Matrix | None:
     return Matrix(x.dtype, x.cols, x.rows, x.col_stride, x.row_stride, x.batch_strides)
 
 
-def _transpose(p: GemmProblem) -> GemmProblem:
+def transpose(p: GemmProblem) -> GemmProblem:
+    """Dᵀ = BᵀAᵀ: no bit changes unless rows and columns are both scaled, which are applied rows first."""
     spec = replace(
         p.epilogue, has_scale_rows=p.epilogue.has_scale_cols, has_scale_cols=p.epilogue.has_scale_rows
     )
-    arrays: dict[str, Any] = {name: _flip(getattr(p, _TRANSPOSED.get(name, name))) for name in _ARRAYS}
+    arrays: dict[str, Any] = {name: _flip(getattr(p, _TRANSPOSED.get(name, name))) for name in ARRAYS}
     return replace(p, m=p.n, n=p.m, epilogue=spec, **arrays)
 
 
@@ -62,7 +65,7 @@ def _prefers_transpose(p: GemmProblem) -> bool:
 
 def _merged_axes(p: GemmProblem) -> list[tuple[int, list[int]]]:
     """(extent, stride of each array) of the batch axes, outermost first, merged where all strides allow."""
-    arrays = [x for x in (getattr(p, name) for name in _ARRAYS) if x is not None]
+    arrays = [x for x in (getattr(p, name) for name in ARRAYS) if x is not None]
     merged: list[tuple[int, list[int]]] = []
     for axis, extent in enumerate(p.batch):
         strides = [x.batch_strides[axis] if x.batch_strides else 0 for x in arrays]
@@ -79,9 +82,9 @@ def canonical(p: GemmProblem) -> Canonical:
     """Bring a problem into the kernels' form; values and order of every sum stay as they are."""
     transposed = _prefers_transpose(p)
     if transposed:
-        p = _transpose(p)
+        p = transpose(p)
     axes = _merged_axes(p)
-    names = [name for name in _ARRAYS if getattr(p, name) is not None]
+    names = [name for name in ARRAYS if getattr(p, name) is not None]
     arrays: dict[str, Any] = {
         name: replace(getattr(p, name), batch_strides=tuple(strides[i] for _, strides in axes))
         for i, name in enumerate(names)

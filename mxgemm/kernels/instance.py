@@ -140,6 +140,11 @@ class KernelInstance(ABC):
         """Whether operands may have any stride in both axes."""
         return False
 
+    @property
+    def template(self) -> str:
+        """Name of the family's function template."""
+        return self.lowering.replace(".", "_")
+
     @cached_property
     def entry(self) -> str:
         """Name of the ``extern "C"`` function."""
@@ -187,12 +192,12 @@ class KernelInstance(ABC):
         """The source's own part: constants and entry."""
         members = "\n".join(f"    {line}" for line in self.constants())
         parameters = ", ".join(f"{kind} {name}" for kind, name in self.parameters)
-        template = self.lowering.replace(".", "_")
         return (
             f"// {self}\nstruct Instance {{\n{members}\n}};\n\n"
             f'extern "C" __global__ void __launch_bounds__({self.threads}, {self.blocks})\n'
             f"{self.entry}({parameters}) {{\n"
-            f"    Arguments<{CXX[self.accumulator]}> p;\n{self.fills({})}\n    {template}<Instance>(p);\n}}\n"
+            f"    Arguments<{CXX[self.accumulator]}> p;\n{self.fills({})}\n"
+            f"    {self.template}<Instance>(p);\n}}\n"
         )
 
     def source(self) -> str:

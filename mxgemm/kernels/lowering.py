@@ -1,259 +1,33 @@
-"""From a problem to launches: canonical form, packing, the instance, and the arguments."""
+"""From a problem to what runs: canonical form, copies, the family and its cheapest instance."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from mxgemm.configs import Configuration
-from mxgemm.device.tensor_map import TensorMap
 from mxgemm.errors import UnsupportedError, one_of
-from mxgemm.kernels.arguments import constant_arguments, pointer_names
-from mxgemm.kernels.canonical import Canonical, canonical
+from mxgemm.kernels.canonical import ARRAYS, Canonical, canonical
+from mxgemm.kernels.classes import product_class
 from mxgemm.kernels.hopper.arrange import Arrangement, arrangement_of
-from mxgemm.kernels.instance import EpilogueClass, KernelInstance
+from mxgemm.kernels.instance import KernelInstance
+from mxgemm.kernels.launches import Lowering, aligned_bytes
 from mxgemm.kernels.names import SIZES
-from mxgemm.kernels.operands import (
-    LARGEST_ALIGNMENT,
-    OperandClass,
-    alignment_class,
-    layout_of,
-    shared_alignment,
-)
-from mxgemm.kernels.packing import Packing, PackInstance, packing_of
-from mxgemm.kernels.product import ProductClass
+from mxgemm.kernels.operands import LARGEST_ALIGNMENT
+from mxgemm.kernels.packing import Packing, packing_of
 from mxgemm.kernels.table import KERNELS, Family
 from mxgemm.problem import GemmProblem, Matrix
 from mxgemm.units.run import result_accumulator
 
-__all__ = ["ALIGNED", "Launch", "Lowering", "lower", "select"]
+__all__ = ["ALIGNED", "lower", "select"]
 
 ALIGNED: Mapping[str, int] = MappingProxyType({})
 """Pointer alignments when nothing is known of the pointers: an array missing here counts as 16 bytes."""
 
-_WORKSPACE_ALIGNMENT = 256
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """One kernel launch.
-
-    Attributes
-    ----------
-    instance : KernelInstance or PackInstance
-        What to compile.
-    grid : tuple of int
-    arguments : tuple of int or float
-        8 bytes each, pointers first.
-    pointers : int
-        How many of them are addresses that differ from call to call.
-    maps : tuple of (int, TensorMap)
-        Tensor maps that lead the parameters, each with the position in ``arguments`` of its address.
-    """
-
-    instance: KernelInstance | PackInstance
-    grid: tuple[int, int, int]
-    arguments: tuple[int | float, ...]
-    pointers: int = 0
-    maps: tuple[tuple[int, TensorMap], ...] = ()
-
-
-@dataclass(frozen=True)
-class Lowering:
-    """A problem ready to launch.
-
-    Attributes
-    ----------
-    form : Canonical
-        The problem as the kernel sees it, packed operands included.
-    instance : KernelInstance
-    packings : tuple of Packing or Arrangement
-        Copies that run first.
-    alignment : mapping of str to int
-        Pointer alignments that the instance relies on, by the canonical problem's names.
-    why : tuple of str
-        Why this instance and no other, in words.
-    without_workspace : callable or None
-        Makes the lowering that runs where there can be no workspace; None when that is this one, or when
-        no kernel can do without.
-    """
-
-    form: Canonical
-    instance: KernelInstance
-    packings: tuple[Packing | Arrangement, ...]
-    alignment: Mapping[str, int]
-    why: tuple[str, ...] = ()
-    without_workspace: Callable[[], Lowering] | None = field(default=None, repr=False, compare=False)
-
-    @cached_property
-    def _copied_bytes(self) -> int:
-        return max((p.offset + p.bytes for p in self.packings), default=0)
-
-    @cached_property
-    def _first(self) -> tuple[KernelInstance, GemmProblem] | None:
-        """What writes the workspace that the instance reads as its A, if it does."""
-        return self.instance.feeds_on(self.form.problem)
-
-    @cached_property
-    def workspace_bytes(self) -> int:
-        """Device memory that the packed copies and the first kernel's results take."""
-        if self._first is None:
-            return self._copied_bytes
-        d = self._first[1].d
-        return _aligned(self._copied_bytes) + self._first[1].products * d.batch_strides[0] * SIZES[d.dtype]
-
-    @property
-    def kernels(self) -> tuple[KernelInstance | PackInstance, ...]:
-        """Everything that has to be compiled."""
-        first = () if self._first is None else (self._first[0],)
-        return (*dict.fromkeys(p.instance for p in self.packings), *first, self.instance)
-
-    @property
-    def has_flags(self) -> bool:
-        """Whether a kernel reports overflow through a word in device memory."""
-        return self.instance.has_flags or any(isinstance(p, Arrangement) and p.rounded for p in self.packings)
-
-    @cached_property
-    def notes(self) -> tuple[str, ...]:
-        """What is packed, by the caller's names, and why this instance was chosen, in words."""
-        packed = (f"{self.form.caller_name(p.name)} is {p.what} ({p.bytes} bytes)" for p in self.packings)
-        return (*packed, *self.why)
-
-    @cached_property
-    def _inner(self) -> GemmProblem:
-        """The problem of one launch: as many batch axes as the instance steps through, the innermost."""
-        return _last_axes(self.form.problem, self.instance.batch_axes)
-
-    @cached_property
-    def _constants(self) -> tuple[int | float, ...]:
-        c = self._inner.c
-        contiguous = c is not None and _vector_fits(c, self.instance.epilogue.vector, self.alignment["c"])
-        return constant_arguments(self.instance, self._inner, contiguous)
-
-    @cached_property
-    def _maps(self) -> tuple[tuple[int, TensorMap], ...]:
-        return _maps_of(self.instance, self._inner)
-
-    @cached_property
-    def _grid(self) -> tuple[int, int, int]:
-        return self.instance.grid(self._inner)
-
-    def launches(
-        self, pointers: Mapping[str, int], *, workspace: int = 0, flags: int = 0
-    ) -> Iterator[Launch]:
-        """The launches in order; none when D has no entries.
-
-        Parameters
-        ----------
-        pointers : mapping of str to int
-            Device addresses by the caller's names: "a", "b", "c", "d", "bias", "scale_rows", "scale_cols".
-        workspace : int
-            Address of ``workspace_bytes`` bytes, aligned to 256.
-        flags : int
-            Address of a 4-byte word that the kernel sets bits in; needed when ``has_flags``.
-
-        Raises
-        ------
-        UnsupportedError
-            When the kernel needs a word for flags and there is none.
-        """
-        if self.form.problem.is_empty:
-            return
-        if self.has_flags and not flags:
-            raise UnsupportedError(
-                f"{self.instance} reports overflow: flags= must name a 4-byte word on the device"
-            )
-        named = {name: pointers.get(self.form.caller_name(name), 0) for name in _ARRAYS}
-        for p in self.packings:
-            if self.form.problem.reads_operands or p.name not in ("a", "b"):
-                yield Launch(p.instance, p.grid(), p.arguments(named[p.name], workspace, flags))
-            named[p.name] = workspace + p.offset
-        named["flags"] = flags
-        if self._first is not None:
-            target = workspace + _aligned(self._copied_bytes)
-            yield self._first_launch(*self._first, {**named, "c": 0, "d": target})
-            named["a"] = target
-        names = pointer_names(self.instance)
-        for offsets in _outer_offsets(self.form.problem, self.instance.batch_axes):
-            addresses = tuple(named[name] + offsets.get(name, 0) if named[name] else 0 for name in names)
-            yield Launch(self.instance, self._grid, addresses + self._constants, len(names), self._maps)
-
-    @staticmethod
-    def _first_launch(kernel: KernelInstance, p: GemmProblem, named: Mapping[str, int]) -> Launch:
-        names = pointer_names(kernel)
-        addresses = tuple(named[name] for name in names)
-        constants = constant_arguments(kernel, p, False)
-        return Launch(kernel, kernel.grid(p), addresses + constants, len(names), _maps_of(kernel, p))
-
-
 _INPUTS = ("a", "b", "c", "bias", "scale_rows", "scale_cols")
-_ARRAYS = (*_INPUTS, "d")
-
-
-def _aligned(size: int) -> int:
-    return -(-size // _WORKSPACE_ALIGNMENT) * _WORKSPACE_ALIGNMENT
-
-
-def _maps_of(instance: KernelInstance, p: GemmProblem) -> tuple[tuple[int, TensorMap], ...]:
-    names = pointer_names(instance)
-    return tuple((names.index(made.array), made) for made in instance.tensor_maps(p))
-
-
-def _last_axes(p: GemmProblem, count: int) -> GemmProblem:
-    if len(p.batch) <= count:
-        return p
-    cut: dict[str, Any] = {
-        name: replace(x, batch_strides=x.batch_strides[len(p.batch) - count :])
-        for name in _ARRAYS
-        if (x := getattr(p, name)) is not None
-    }
-    return replace(p, batch=p.batch[len(p.batch) - count :], **cut)
-
-
-def _outer_offsets(p: GemmProblem, count: int) -> Iterator[dict[str, int]]:
-    """Byte offsets of each array for every index of the batch axes but the ``count`` innermost."""
-    outer = p.batch[: len(p.batch) - count]
-    arrays: list[tuple[str, Matrix]] = [(n, x) for n in _ARRAYS if (x := getattr(p, n)) is not None]
-    for index in itertools.product(*(range(extent) for extent in outer)):
-        yield {
-            name: SIZES[x.dtype] * sum(i * s for i, s in zip(index, x.batch_strides, strict=False))
-            for name, x in arrays
-        }
-
-
-def _vector_fits(x: Matrix, vector: int, pointer_alignment: int) -> bool:
-    """Whether ``vector`` neighbouring entries of a row are one aligned piece, in every row and matrix."""
-    if x.col_stride != 1 or x.cols < vector:
-        return False
-    strides = (*((x.row_stride,) if x.rows > 1 else ()), *x.batch_strides)
-    piece = vector * SIZES[x.dtype]
-    return piece <= LARGEST_ALIGNMENT and shared_alignment(pointer_alignment, x.dtype, strides) % piece == 0
-
-
-def _epilogue_class(p: GemmProblem, accumulator: str, d_alignment: int) -> EpilogueClass:
-    wide = LARGEST_ALIGNMENT // max(4, SIZES[accumulator], SIZES[p.d.dtype])
-    vector = wide if _vector_fits(p.d, wide, d_alignment) else 1
-    bias, rows, cols = (x.dtype if x else None for x in (p.bias, p.scale_rows, p.scale_cols))
-    c = p.c.dtype if p.c else p.d.dtype
-    return EpilogueClass(p.epilogue.activation, p.d.dtype, c, bias, rows, cols, vector)
-
-
-def _operand_class(
-    x: Matrix, is_a: bool, pointer_alignment: int, rounded: bool, any_stride: bool
-) -> OperandClass:
-    found = layout_of(x, is_a)
-    if any_stride:
-        along_k = abs(x.col_stride if is_a else x.row_stride) <= abs(x.row_stride if is_a else x.col_stride)
-        layout = found[0] if found else "k_major" if along_k else "mn_major"
-        return OperandClass(x.dtype, layout, SIZES[x.dtype])
-    if found is None:
-        raise UnsupportedError(f"operand {x} has no unit stride in either axis and has to be packed first")
-    alignment = shared_alignment(pointer_alignment, x.dtype, (found[1], *x.batch_strides))
-    return OperandClass(x.dtype, found[0], alignment_class(alignment, x.dtype, rounded))
 
 
 def _pack(
@@ -284,7 +58,7 @@ def _pack(
             made = packing_of(name, x, problem.batch, offset)
         if as_wanted is not None:
             wanted.append(made.bytes)
-        offset += _aligned(made.bytes)
+        offset += aligned_bytes(made.bytes)
         packings.append(made)
         packed: dict[str, Any] = {name: made.packed}
         problem = replace(problem, **packed)
@@ -401,9 +175,12 @@ def _lower_by(family: Family, form: Canonical, asked: _Asked) -> tuple[Lowering,
         name: LARGEST_ALIGNMENT
         if name in packed
         else asked.alignment.get(form.caller_name(name), LARGEST_ALIGNMENT)
-        for name in _ARRAYS
+        for name in ARRAYS
     }
-    wanted = _product_class(family, form.problem, asked, known)
+    wanted = product_class(
+        form.problem, family, asked.configuration, asked.arch, asked.accumulator,
+        alignment=known, multiprocessors=asked.multiprocessors,
+    )  # fmt: skip
     candidates: list[KernelInstance] = [
         instance
         for instance in family.instances(wanted)
@@ -414,26 +191,6 @@ def _lower_by(family: Family, form: Canonical, asked: _Asked) -> tuple[Lowering,
     best, predicted, why = _cheapest(candidates, form.problem, asked.multiprocessors, family)
     reason = family.declines(as_asked.problem, copies, predicted, asked.multiprocessors, asked.may_allocate)
     return Lowering(form, best, packings, known, why), reason
-
-
-def _product_class(family: Family, p: GemmProblem, asked: _Asked, known: Mapping[str, int]) -> ProductClass:
-    rounded = asked.configuration.rounds_to in ("f16", "bf16")
-    piece = LARGEST_ALIGNMENT // SIZES[p.d.dtype]
-    ascends = (p.m <= 1 or p.d.row_stride > 0) and all(stride >= 0 for stride in p.d.batch_strides)
-    # The copy engine writes whole 16-byte pieces, past the end of a row that is none.
-    whole = ascends and p.n % piece == 0
-    c_in_pairs = p.c is not None and p.n % 2 == 0 and _vector_fits(p.c, 2, known["c"])
-    return ProductClass(
-        asked.configuration, asked.arch, asked.accumulator,
-        _operand_class(p.a, True, known["a"], rounded, family.takes_inner_strides),
-        _operand_class(p.b, False, known["b"], rounded, family.takes_inner_strides),
-        _epilogue_class(p, asked.accumulator, known["d"]),
-        min(len(p.batch), family.batch_axes), p.k,
-        reads_c=p.reads_c,
-        d_piece=piece if whole and _vector_fits(p.d, piece, known["d"]) else 1,
-        c_piece=2 if c_in_pairs else 1,
-        multiprocessors=asked.multiprocessors,
-    )  # fmt: skip
 
 
 def select(

@@ -17,6 +17,7 @@ __all__ = [
     "alignment_class",
     "layout_of",
     "shared_alignment",
+    "vector_fits",
 ]
 
 Layout = Literal["k_major", "mn_major"]
@@ -88,3 +89,12 @@ def alignment_class(alignment: int, dtype: str, rounded: bool) -> int:
     if rounded:
         return 16 if alignment >= 16 else 4
     return alignment if alignment >= max(LEAST_ASYNC, SIZES[dtype]) else 1
+
+
+def vector_fits(x: Matrix, vector: int, pointer_alignment: int) -> bool:
+    """Whether ``vector`` neighbouring entries of a row are one aligned piece, in every row and matrix."""
+    if x.col_stride != 1 or x.cols < vector:
+        return False
+    strides = (*((x.row_stride,) if x.rows > 1 else ()), *x.batch_strides)
+    piece = vector * SIZES[x.dtype]
+    return piece <= LARGEST_ALIGNMENT and shared_alignment(pointer_alignment, x.dtype, strides) % piece == 0

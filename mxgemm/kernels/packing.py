@@ -11,7 +11,7 @@ from mxgemm.kernels.instance import building_block, grid_of
 from mxgemm.kernels.names import SIZES
 from mxgemm.problem import Matrix
 
-__all__ = ["PackInstance", "PackedForm", "Packing", "packing_of"]
+__all__ = ["CopiedBatch", "PackInstance", "PackedForm", "Packing", "copied_batch", "packing_of"]
 
 _WORDS = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 _ROWS, _COLUMNS = 16, 128
@@ -80,7 +80,7 @@ class PackInstance:
 
     def __str__(self) -> str:
         batch = f", {self.batch_axes} batch axes" if self.batch_axes else ""
-        return f"pack {self.variant}{batch}"
+        return f"{self.lowering} {self.variant}{batch}"
 
 
 @dataclass(frozen=True)
@@ -146,6 +146,33 @@ class Packing:
         return (source, target, outer, inner, outer_stride, inner_stride, self.products, *axes)
 
 
+@dataclass(frozen=True, slots=True)
+class CopiedBatch:
+    """The batch of a copy: broadcast axes are copied once and go on broadcasting.
+
+    Attributes
+    ----------
+    extents, source : tuple of int
+        Of the axes that the operand steps through, and its strides there.
+    packed : tuple of int
+        Strides of the copy for every axis of the problem.
+    """
+
+    extents: tuple[int, ...]
+    source: tuple[int, ...]
+    packed: tuple[int, ...]
+
+
+def copied_batch(batch: tuple[int, ...], strides: tuple[int, ...], entries: int) -> CopiedBatch:
+    """The batch of a copy whose matrices take ``entries`` each, one after the other."""
+    step, packed = entries, []
+    for extent, stride in zip(reversed(batch), reversed(strides), strict=True):
+        packed.append(step if stride else 0)
+        step *= extent if stride else 1
+    stepped = [(e, s) for e, s in zip(batch, strides, strict=True) if s]
+    return CopiedBatch(tuple(e for e, _ in stepped), tuple(s for _, s in stepped), tuple(reversed(packed)))
+
+
 def packing_of(name: str, x: Matrix, batch: tuple[int, ...], offset: int) -> Packing:
     """Plan the copy of ``x`` into workspace at ``offset``.
 
@@ -155,16 +182,12 @@ def packing_of(name: str, x: Matrix, batch: tuple[int, ...], offset: int) -> Pac
     rows, cols = (x.rows if x.row_stride else 1), (x.cols if x.col_stride else 1)
     along_rows = rows == 1 or (cols > 1 and abs(x.col_stride) <= abs(x.row_stride))
     row_stride, col_stride = (cols, 1) if along_rows else (1, rows)
-    step, strides = rows * cols, []
-    for extent, stride in zip(reversed(batch), reversed(x.batch_strides), strict=True):
-        strides.append(step if stride else 0)
-        step *= extent if stride else 1
-    stepped = [(e, s) for e, s in zip(batch, x.batch_strides, strict=True) if s]
-    source = replace(x, rows=rows, cols=cols, batch_strides=tuple(s for _, s in stepped))
+    copied = copied_batch(batch, x.batch_strides, rows * cols)
+    source = replace(x, rows=rows, cols=cols, batch_strides=copied.source)
     packed = replace(
         x,
         row_stride=row_stride if x.row_stride else 0,
         col_stride=col_stride if x.col_stride else 0,
-        batch_strides=tuple(reversed(strides)),
+        batch_strides=copied.packed,
     )
-    return Packing(name, source, tuple(e for e, _ in stepped), packed, along_rows, offset)
+    return Packing(name, source, copied.extents, packed, along_rows, offset)

@@ -76,6 +76,7 @@ class Prepared:
     words: list[tuple[Any, ...]] = field(default_factory=list)
     copies: list[tuple[int, Any, DeviceArray]] = field(default_factory=list)
     keep: list[Any] = field(default_factory=list)
+    read_only: list[int] = field(default_factory=list)
 
 
 def prepare(backend: Backend, arguments: Sequence[Any], stream: int) -> Prepared:
@@ -90,10 +91,14 @@ def prepare(backend: Backend, arguments: Sequence[Any], stream: int) -> Prepared
             ready.types.append(scalar)
             ready.words.append((argument,))
         elif isinstance(argument, np.ndarray):
+            if not argument.flags.writeable:
+                ready.read_only.append(position)
             _add_host(ready, backend, position, argument, stream)
         else:
             device_array = as_device(backend, argument)
             ready.keep.append(device_array)
+            if isinstance(device_array.memory, _Foreign) and device_array.memory.read_only:
+                ready.read_only.append(position)
             _order(backend, device_array.stream, stream)
             _add_device(ready, device_array)
     return ready
@@ -136,8 +141,8 @@ def _same(a: Any, b: Any) -> bool:
     return bool(facts[0] == facts[1])
 
 
-def check_hosts(ready: Prepared, written: frozenset[int]) -> None:
-    """Refuse host arrays that a kernel writes and cannot: read-only ones, and ones with two copies.
+def check_written(ready: Prepared, written: frozenset[int]) -> None:
+    """Refuse arrays that a kernel writes and cannot: read-only ones, and host arrays with two copies.
 
     Raises
     ------
@@ -146,11 +151,9 @@ def check_hosts(ready: Prepared, written: frozenset[int]) -> None:
     ShapeError
         For arrays that share memory: each has its own copy on the device.
     """
+    for position in written.intersection(ready.read_only):
+        raise DTypeError(f"argument {position} is a read-only array that the kernel writes; pass a copy")
     for i, (position, host, copy) in enumerate(ready.copies):
-        if position in written and not host.flags.writeable:
-            raise DTypeError(
-                f"argument {position} is a read-only array, and the kernel writes it; pass a copy"
-            )
         for other_position, other, other_copy in ready.copies[i + 1 :]:
             if copy is other_copy or not (position in written or other_position in written):
                 continue
@@ -179,8 +182,8 @@ def upload(backend: Backend, source: Any, stream: int) -> DeviceArray:
 class _Foreign:
     """Memory of another library's array, kept alive."""
 
-    def __init__(self, pointer: int, owner: Any) -> None:
-        self.pointer, self.owner = pointer, owner
+    def __init__(self, pointer: int, owner: Any, *, read_only: bool) -> None:
+        self.pointer, self.owner, self.read_only = pointer, owner, read_only
 
 
 def as_device(backend: Backend, value: Any) -> DeviceArray:
@@ -205,7 +208,8 @@ def as_device(backend: Backend, value: Any) -> DeviceArray:
     if seen.host is not None:
         raise UnsupportedError(f"{seen} lies in host memory; pass it as a NumPy array (numpy.from_dlpack)")
     stream = backend.default_stream if seen.stream is None else seen.stream
-    return DeviceArray(backend, _Foreign(seen.pointer, seen), 0, seen.shape, strides, dtype, stream)
+    memory = _Foreign(seen.pointer, seen, read_only=seen.readonly)
+    return DeviceArray(backend, memory, 0, seen.shape, strides, dtype, stream)
 
 
 def _bools(backend: Backend, value: Any) -> DeviceArray:
@@ -214,7 +218,8 @@ def _bools(backend: Backend, value: Any) -> DeviceArray:
     shape = tuple(interface["shape"])
     strides = interface.get("strides") or row_major(shape, 1)
     stream = interface.get("stream") or backend.default_stream
-    owner = _Foreign(interface["data"][0], value)
+    pointer, read_only = interface["data"]
+    owner = _Foreign(pointer, value, read_only=bool(read_only))
     return DeviceArray(backend, owner, 0, shape, tuple(strides), np.dtype(np.bool_), stream)
 
 

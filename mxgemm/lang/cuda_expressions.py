@@ -197,6 +197,8 @@ class ExpressionText:
 
     def offset(self, array: ArrayText, indices: list[ir.Expr], wraps: Sequence[bool]) -> str:
         """The element offset of (leading) indices."""
+        if not indices:
+            return "0"
         terms = []
         for axis, index in enumerate(indices):
             text = self.text(index)

@@ -292,7 +292,7 @@ class Launch:
         plain = all(type(a) is DeviceArray or type(a) in args.SCALAR_CLASSES for a in arguments)
         if plain and key is not None and not ready.converts:
             state.quick[key] = ready
-        args.check_hosts(prepared, ready.written)
+        args.check_written(prepared, ready.written)
         words = list(prepared.words)
         for position, declared in enumerate(ready.declared):
             if isinstance(declared, Scalar):

@@ -112,9 +112,12 @@ class Races:
             raise lanes.fault(RaceError, message, place, int(lane[at]))
 
     def _message(self, kind: str, other: str, earlier: int, describe: str) -> str:
-        who = "several threads" if earlier < 0 else f"linear thread {earlier % self.epochs.lanes.threads}"
+        did = _WORDS[other]
+        who = f"linear thread {earlier % self.epochs.lanes.threads} {did}"
+        if earlier < 0:
+            who = f"several threads {did.removesuffix('s')}"
         return (
-            f"race on {describe}: this thread {_WORDS[kind]} an element that {who} {_WORDS[other]} "
+            f"race on {describe}: this thread {_WORDS[kind]} an element that {who} "
             "without a barrier between; put cuda.syncthreads() between the two"
         )
 

@@ -77,6 +77,21 @@ def _block_sums(x: Any, partial: Any) -> Any:
     return np.array([x[np.arange(x.size) // 128 % blocks == i].sum() for i in range(blocks)], x.dtype)
 
 
+def _corners(x: Any, index: Any, _out: Any) -> Any:
+    rows = []
+    for i, (n, value) in enumerate(zip(index.tolist(), x.tolist(), strict=True)):
+        first = x[n] if 0 <= n < x.size and x.size != x[n] else -1
+        square = np.float32(value / 3) * np.float32(value / 3)
+        steps = 0
+        for k in (10, 11, 13, 14):
+            steps += k
+            if steps > 20 + i:
+                break
+        last = round(value / 2) + (n and 7) + (value or 5)
+        rows.append([first, 2.5, square, 2 * n + 13, steps, value - 2 * n, n // 3 * 100 + n % -4, last])
+    return np.array(rows)
+
+
 CASES = (
     Case("matmul", (3, 2), (16, 16), lambda r: (whole(r, 37, 21), whole(r, 21, 29), np.zeros((37, 29), np.float32)), 2, lambda a, b, c: a @ b),
     Case("fast_matmul", (3, 3), (16, 16), lambda r: (whole(r, 40, 48), whole(r, 48, 35), np.zeros((40, 35), np.float32)), 2, lambda a, b, c: a @ b),
@@ -94,4 +109,5 @@ CASES = (
     Case("nbody", 2, 32, lambda r: (r.random((40, 3), np.float32), r.random(40, np.float32), np.zeros((40, 3), np.float32), np.float32(0.1)), 2, _nbody, contracts=True),
     Case("life", (2, 2), (16, 16), lambda r: (r.integers(0, 2, (20, 30)).astype(np.uint8), np.zeros((20, 30), np.uint8)), 1, _life),
     Case("polynomial", 2, 32, lambda r: (whole(r, 50, dtype=np.float64), whole(r, 5, dtype=np.float64), np.zeros(50)), 2, lambda x, c, y: np.polyval(c[::-1], x)),
+    Case("corners", 2, 32, lambda r: (np.arange(40.0), r.integers(-60, 60, 40), np.zeros((40, 8))), 2, _corners),
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +28,12 @@ NAMES = dict(
 
 def spelled(name: str) -> str:
     return "cuda.boolean" if name == "bool" else f"cuda.{name}"
+
+
+def not_literal(text: str, name: str) -> str:
+    """The expression, which Python does not fold: what it makes of literals has tests of its own."""
+    read = any(isinstance(node, ast.Name) for node in ast.walk(ast.parse(text, mode="eval")))
+    return text if read else f"{spelled(name)}({text})"
 
 
 @dataclass
@@ -66,6 +73,7 @@ class Builder:
             return self.binary(depth)
         text, name = self.expression(depth - 1)
         if kind == "unary":
+            text = not_literal(text, name)
             operator = self.pick("-~" if name not in exact.FLOATS else "-")
             result = evaluate.TYPING["unary"]["neg" if operator == "-" else "invert"][evaluate.NUMBER[name]]
             return f"({operator}{text})", result
@@ -89,6 +97,7 @@ class Builder:
     def binary(self, depth: int) -> tuple[str, str]:
         operator = self.pick(ARITHMETIC)
         (left, tl), (right, tr) = self.expression(depth - 1), self.expression(depth - 1)
+        left = not_literal(left, tl)
         if NAMES[operator] in ("and", "or", "xor", "lshift", "rshift"):
             left, tl = (left, tl) if tl not in exact.FLOATS else (f"cuda.int32({left})", "int32")
             right, tr = (right, tr) if tr not in exact.FLOATS else (f"cuda.int32({right})", "int32")

@@ -15,6 +15,7 @@ from mxgemm.lang.device_array import set_observation_hook
 from mxgemm.lang.interpreter_backend import InterpreterBackend
 from mxgemm.lang.runtime import use
 from tests.lang.fake_backend import FakeBackend
+from tests.lang.running import function
 
 
 @pytest.fixture(params=[InterpreterBackend, FakeBackend], ids=["interpreter", "fake"], autouse=True)
@@ -155,6 +156,50 @@ def test_arrays_are_allocated_like_others() -> None:
     assert cuda.device_array((0, 3)).copy_to_host().shape == (0, 3)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [("int64", 2.5), ("int64", np.nan), ("bool", 1.0), ("float64", 1j), ("int8", np.float32(1))],
+)
+def test_assignment_that_would_discard_a_part_is_refused(dtype: str, value: Any) -> None:
+    array = cuda.to_device(np.ones(3, dtype))
+    with pytest.raises(DTypeError, match="convert them first"):
+        array[0] = value
+    with pytest.raises(OverflowError):
+        cuda.to_device(np.ones(3, np.int8))[0] = 300
+    array[1:] = np.zeros(2, np.int8)
+    assert array.copy_to_host().tolist() == [1, 0, 0]
+
+
+def test_copies_fill_numpy_arrays() -> None:
+    with pytest.raises(TypeError, match="fills a NumPy array, not list"):
+        cuda.to_device(np.ones(3)).copy_to_host([0, 0, 0])
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_like_arrays_have_the_order_of_their_model(order: Any) -> None:
+    model = np.zeros((2, 3), np.float32, order)
+    assert cuda.pinned_array_like(model).strides == model.strides
+    assert cuda.device_array_like(model).strides == model.strides
+    assert cuda.device_array_like(cuda.to_device(model)).strides == model.strides
+    assert cuda.pinned_array((2, 3), np.float32, order=order).strides == model.strides
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"shape": 2.5}, {"shape": (2, -1)}, {"shape": 2, "order": "K"}, {"shape": (2, 3), "strides": (24,)},
+        {"shape": (2, 3), "strides": (20, 8)}, {"shape": 2, "strides": (-8,)},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_shapes_orders_and_strides_that_make_no_array_are_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises((DTypeError, ShapeError), match="device_array takes"):
+        cuda.device_array(**arguments)
+    if "strides" not in arguments:
+        with pytest.raises(DTypeError, match="pinned_array takes"):
+            cuda.pinned_array(**arguments)
+
+
 def test_what_is_no_array_is_refused() -> None:
     for value in (np.zeros(2, complex), np.array(["a"]), np.array([None])):
         with pytest.raises(DTypeError, match="not an element type"):
@@ -170,11 +215,21 @@ def test_what_is_no_array_is_refused() -> None:
 class Foreign:
     """Another library's device array."""
 
-    def __init__(self, typestr: str, stream: int | None = None) -> None:
+    def __init__(self, typestr: str, stream: int | None = None, *, read_only: bool = False) -> None:
         self.__cuda_array_interface__ = {
-            "shape": (2, 3), "typestr": typestr, "data": (4096, False), "version": 3,
+            "shape": (2, 3), "typestr": typestr, "data": (4096, read_only), "version": 3,
             "strides": None, "stream": stream,
         }  # fmt: skip
+
+
+def test_read_only_arrays_of_other_libraries_are_refused_when_they_are_written() -> None:
+    writes = cuda.jit(function("def kernel(x, y):\n    y[0, 0] = x[0, 0]\n"))
+    frozen = Foreign("|b1", read_only=True)
+    with use(FakeBackend()) as fake:
+        with pytest.raises(TypeError, match="argument 1 is a read-only array"):
+            writes[1, 1](Foreign("|b1"), frozen)
+        writes[1, 1](frozen, Foreign("|b1"))
+        assert fake.count("launch") == 1
 
 
 def test_bool_arrays_of_other_libraries_keep_their_pointer_and_stream() -> None:

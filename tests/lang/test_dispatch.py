@@ -8,6 +8,7 @@ import pytest
 
 from mxgemm import cuda
 from mxgemm.errors import DTypeError, KernelSyntaxError, ShapeError, UnsupportedError
+from mxgemm.lang.refused import REFUSED_OF_KERNELS
 from mxgemm.lang.runtime import use
 from tests.lang.fake_backend import FakeBackend
 from tests.lang.running import function
@@ -143,10 +144,21 @@ def test_forall_covers_every_task(fake: FakeBackend) -> None:
     assert grids == [1024, 1000]
 
 
+@pytest.mark.parametrize("arguments", [(-1,), (3.5,), (3, -2), (3, 2.0)])
+def test_forall_takes_whole_numbers(arguments: Any) -> None:
+    with pytest.raises(DTypeError, match="0 or more"):
+        cuda.jit(function(AXPY)).forall(*arguments)
+
+
 @pytest.mark.usefixtures("fake")
 @pytest.mark.parametrize(
-    "configuration", [(1,), (1, 2, 3, 4, 5), (0, 1), (1, 0), (1.5, 1), ((1, 2, 3, 4), 1), (1, 1, 0, -1)]
-)
+    "configuration",
+    [
+        (1,), (1, 2, 3, 4, 5), (0, 1), (1, 0), (1.5, 1), ((1, 2, 3, 4), 1), (1, 1, 0, -1),
+        (1, np.array([32])), (1, (1, 1, 65)), (1, (33, 32)), (1, 1025),
+        ((1, 65536), 1), ((1, 1, 65536), 1), (2**31, 1),
+    ],
+)  # fmt: skip
 def test_bad_launch_configurations_are_refused(configuration: Any) -> None:
     with pytest.raises((UnsupportedError, DTypeError)):
         cuda.jit(function(AXPY))[configuration]
@@ -176,6 +188,35 @@ def test_signatures_convert_scalars_and_check_arrays(fake: FakeBackend, signatur
     assert launches(fake)[0][1][0] == np.float64(3)
     with pytest.raises(DTypeError, match="no signature fits"):
         kernel[1, 32](3, y, y)
+
+
+@pytest.mark.parametrize("value", [2.7, np.float32(2), 2**31, -(2**31) - 1, np.int64(2**40), 2**63])
+def test_a_number_that_an_integer_parameter_cannot_hold_is_refused(fake: FakeBackend, value: Any) -> None:
+    kernel = cuda.jit("void(int32, int32[:])")(function("def kernel(n, x):\n    x[0] = n\n"))
+    x = cuda.device_array(8, np.int32)
+    with pytest.raises(DTypeError, match="the signature"):
+        kernel[1, 1](value, x)
+    for fits in (2**31 - 1, -(2**31), True, np.uint8(3)):
+        kernel[1, 1](fits, x)
+    assert [int(arguments[0]) for _, arguments in launches(fake)] == [2**31 - 1, -(2**31), 1, 3]
+
+
+@pytest.mark.parametrize(
+    "signature", ["float32(float32[:])", cuda.int32(cuda.float32[:]), ["void(f4[:])", "f4(f8[:])"]]
+)
+def test_a_kernel_that_is_declared_to_return_something_is_refused(signature: Any) -> None:
+    with pytest.raises(TypeError, match="a kernel returns nothing"):
+        cuda.jit(signature)
+
+
+def test_a_read_only_host_array_is_refused_only_when_it_is_written(fake: FakeBackend) -> None:
+    kernel, y = cuda.jit(function(AXPY)), np.zeros(8)
+    frozen = np.zeros(8)
+    frozen.flags.writeable = False
+    with pytest.raises(TypeError, match="argument 2 is a read-only array"):
+        kernel[1, 32](1.0, y, frozen)
+    kernel[1, 32](1.0, frozen, y)
+    assert fake.count("launch") == 1
 
 
 def test_a_list_of_signatures_picks_the_exact_one(fake: FakeBackend) -> None:
@@ -222,6 +263,34 @@ def test_options_reach_the_compiler_and_unknown_ones_are_refused(fake: FakeBacke
     cuda.jit(cache=True, inline="always", opt=True)
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"fastmath": {"nnan"}}, {"fma": 1}, {"device": "yes"}, {"max_registers": "40"}, {"max_registers": 0},
+        {"launch_bounds": (0,)},
+        {"launch_bounds": "256"}, {"launch_bounds": (1, 2, 3)}, {"launch_bounds": -1},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_options_of_another_kind_are_refused(option: dict[str, Any]) -> None:
+    with pytest.raises(DTypeError, match=next(iter(option))):
+        cuda.jit(**option)
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED_OF_KERNELS))
+def test_what_numbas_kernels_have_and_these_have_not_is_refused_by_name(name: str) -> None:
+    kernel = cuda.jit(function(AXPY))
+    with pytest.raises(UnsupportedError, match=rf"kernel\.{name} is not supported"):
+        getattr(kernel, name)
+    assert not hasattr(kernel, name)
+
+
+def test_tools_that_walk_attributes_get_through_a_kernel() -> None:
+    import inspect
+
+    assert "py_func" in dict(inspect.getmembers(cuda.jit(function(AXPY))))
+
+
 def test_outcome_is_refused_by_name_and_plain_launches(fake: FakeBackend) -> None:
     kernel = cuda.jit(function(AXPY))
     with pytest.raises(UnsupportedError, match="outcome"):
@@ -242,6 +311,8 @@ def test_ir_and_source_need_types_unless_there_is_one_specialisation() -> None:
     kernel.ir("(f4, f4[::1], f4[::1])")
     with pytest.raises(UnsupportedError, match="2 specialisations"):
         kernel.ir()
+    with pytest.raises(UnsupportedError, match="no architecture"):
+        kernel.source("hopper", types="(f4, f4[::1], f4[::1])")
 
 
 def test_threads_share_one_specialisation() -> None:

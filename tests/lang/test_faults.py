@@ -109,6 +109,8 @@ def test_several_threads_may_write_one_value_and_not_two() -> None:
     body = "s = cuda.shared.array(1, cuda.int32)\ns[0] = {}\ncuda.syncthreads()\na[cuda.threadIdx.x] = s[0]"
     run(body.format(5), floats())
     fault(cuda.RaceError, body.format("cuda.threadIdx.x"), floats())
+    text = str(fault(cuda.RaceError, body.format("5\ns[0] = 5"), floats()))
+    assert "writes an element that several threads write without" in text
 
 
 def test_threads_of_a_warp_may_exchange_across_syncwarp_and_of_two_warps_not() -> None:
@@ -148,6 +150,8 @@ def test_faults_in_a_device_function_name_its_line() -> None:
     assert caught.value.lineno == 3
 
 
-def test_a_block_of_more_than_1024_threads_is_refused() -> None:
-    with pytest.raises(ValueError, match="1024"):
-        run("a[0] = 1", floats(), block=1025)
+def test_more_shared_memory_than_any_gpu_has_is_refused() -> None:
+    body = "s = cuda.shared.array(16, cuda.float64)\nd = cuda.shared.array(0, cuda.float64)\na[0] = len(d)"
+    run(body, floats(), shared=232448 - 128)
+    with pytest.raises(ValueError, match="232449 bytes of shared memory"):
+        run(body, floats(), shared=232448 - 127)

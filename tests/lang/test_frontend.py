@@ -145,7 +145,7 @@ def test_expressions_of_literals_have_the_value_that_python_gives_them(text: str
     assert out[0] == value
 
 
-@pytest.mark.parametrize("text", ["2**64", "1 << 70", "-(2**65)"])
+@pytest.mark.parametrize("text", ["2**64", "1 << 70", "-(2**64)"])
 def test_an_expression_of_literals_beyond_64_bits_is_refused(text: str) -> None:
     with pytest.raises(KernelSyntaxError, match="does not fit 64 bits"):
         lowered(f"s = {text}", x=FLOATS)
@@ -176,7 +176,7 @@ def test_arrays_without_axes_have_one_element() -> None:
     kernel = cuda.jit(function(text))
     interpret(kernel, 1, 1, x)
     assert x == 6
-    assert "x[0]" in kernel.source() or "*x" in kernel.source()
+    assert "x[0] = " in kernel.source()
 
 
 @pytest.mark.parametrize("dtype", ["'float32'", "'f4'", "np.float32", "cuda.f4", "NAME", "x.dtype"])
@@ -206,12 +206,14 @@ def test_a_device_function_computes_in_the_types_of_its_signature(signature: str
 
 
 @pytest.mark.parametrize(
-    ("signature", "argument"), [("int32(int32)", "v"), ("float32(float32[:])", "v"), ("float32(float32)", "x")]
+    ("signature", "argument"),
+    [("int32(int32)", "v"), ("float32(float32[:])", "v"), ("float32(float32)", "x")],
 )
 def test_an_argument_that_a_device_functions_signature_refuses_is_named(
     signature: str, argument: str
 ) -> None:
-    text = f"@cuda.jit('{signature}', device=True)\n{SQUARE.replace('square(v)\n', f'square({argument})\n')}"
+    call = SQUARE.replace("= square(v)", f"= square({argument})")
+    text = f"@cuda.jit('{signature}', device=True)\n{call}"
     with pytest.raises(KernelSyntaxError, match="square is declared for"):
         build(KernelSource(function(text)), (FLOATS, SCALARS["float64"]))
 

@@ -21,9 +21,10 @@ ROOT = Path(__file__).parents[2]
 def nested() -> Any:
     def kernel(x):
         # one indented comment
-# and one in the first column
-        """text
-over lines"""
+        # and one in the first column
+        """Text
+        over lines
+        """
         x[0] = 1
 
     return kernel
@@ -34,7 +35,7 @@ def test_comments_and_text_in_the_first_column_of_a_nested_kernel_change_nothing
     interpret(cuda.jit(nested()), 1, 1, x)
     assert x[0] == 1
     tree = KernelSource(nested()).tree
-    assert [node.lineno - tree.lineno for node in tree.body] == [3, 5]
+    assert [node.lineno - tree.lineno for node in tree.body] == [3, 6]
 
 
 @pytest.mark.parametrize("indentation", ["    ", "\t", "  \t"])

@@ -273,3 +273,42 @@ def polynomial(x, coefficients, y):
         for k in range(n - 1, -1, -1):
             value = value * x[i] + c[k]
         y[i] = value
+
+
+@cuda.jit("float32(float32)", device=True)
+def squared(v):
+    """In float32, whatever it is given."""
+    return v * v
+
+
+@cuda.jit(device=True)
+def shifted(v, by=3):
+    """A default."""
+    return v + by
+
+
+@cuda.jit
+def corners(x, index, out):
+    """Where readings of Python may differ: folded literals, short circuits, signatures, order, loops."""
+    i = cuda.grid(1)
+    if i >= out.shape[0]:
+        return
+    n = index[i]
+    out[i, 0] = x[n] if 0 <= n < x.size != x[n] else -1
+    out[i, 1] = 2**-1 + (2**63 >> 62)
+    out[i, 2] = squared(x[i] / 3)
+    out[i, 3] = shifted(n) + shifted(n, 10)
+    steps = 0
+    for k in range(5):
+        k += 10  # noqa: PLW2901  # the range goes on from its own count
+        if k == 12:
+            continue
+        steps += k
+        if steps > 20 + i:
+            break
+    out[i, 4] = steps
+    a, b = n, x[i]
+    a, b = b, a
+    out[i, 5] = a - 2 * b
+    out[i, 6] = (n // 3) * 100 + n % -4
+    out[i, 7] = round(x[i] / 2) + (n and 7) + (x[i] or 5)

@@ -9,13 +9,14 @@ from typing import ClassVar
 
 from mxgemm.kernels.instance import grid_of
 from mxgemm.kernels.names import SIZES
-from mxgemm.kernels.packing import PackInstance
+from mxgemm.kernels.packing import PackInstance, copied_batch
 from mxgemm.problem import Matrix
 
 __all__ = ["ArrangeInstance", "Arrangement", "arrangement_of"]
 
 _WORDS = {1: "u8", 2: "u16", 4: "u32"}
-_PIECE = 16  # bytes
+_PIECE, _LINE = 16, 128  # bytes: what the copy engine needs, and what it reads at once
+_LONG = 8 * _LINE  # bytes of a row to which whole lines add at most an eighth
 _ROWS, _PIECES = 32, 32
 _TURNED = 64  # a tile's rows and columns
 
@@ -67,10 +68,6 @@ class ArrangeInstance(PackInstance):
             f"    {kind}<{_WORDS[self.size]}, {self.batch_axes}, {rounded}>::run(p);\n}}\n"
         )
 
-    def __str__(self) -> str:
-        batch = f", {self.batch_axes} batch axes" if self.batch_axes else ""
-        return f"arrange {self.variant}{batch}"
-
 
 @dataclass(frozen=True)
 class Arrangement:
@@ -89,7 +86,8 @@ class Arrangement:
     along_rows : bool
         Whether the copy is contiguous along its columns (else along its rows).
     leading : int
-        Elements from one row of the copy to the next: whole 16-byte pieces.
+        Elements from one row of the copy to the next: whole 16-byte pieces, and of long rows whole
+        128-byte lines: 128 bytes along K that lie in two of them cost two reads of L2.
     rounded : bool
         Whether the copy is rounded to tf32.
     offset : int
@@ -154,18 +152,15 @@ def arrangement_of(
     Rows that lie on each other (stride 0) are copied each; batch axes that broadcast are copied once.
     """
     outer, inner = (x.rows, x.cols) if along_rows else (x.cols, x.rows)
-    piece = _PIECE // SIZES[x.dtype]
+    size = SIZES[x.dtype]
+    piece = (_LINE if inner * size >= _LONG else _PIECE) // size
     leading = -(-inner // piece) * piece
-    step, strides = outer * leading, []
-    for extent, stride in zip(reversed(batch), reversed(x.batch_strides), strict=True):
-        strides.append(step if stride else 0)
-        step *= extent if stride else 1
-    stepped = [(e, s) for e, s in zip(batch, x.batch_strides, strict=True) if s]
+    copied = copied_batch(batch, x.batch_strides, outer * leading)
     row_stride, col_stride = (leading, 1) if along_rows else (1, leading)
     return Arrangement(
         name,
-        replace(x, batch_strides=tuple(s for _, s in stepped)),
-        tuple(e for e, _ in stepped),
-        replace(x, row_stride=row_stride, col_stride=col_stride, batch_strides=tuple(reversed(strides))),
+        replace(x, batch_strides=copied.source),
+        copied.extents,
+        replace(x, row_stride=row_stride, col_stride=col_stride, batch_strides=copied.packed),
         along_rows, leading, rounded, offset,
     )  # fmt: skip

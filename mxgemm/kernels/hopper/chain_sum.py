@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from mxgemm.epilogue import EpilogueSpec
 from mxgemm.kernels.hopper.instance import HopperInstance
 from mxgemm.kernels.instance import KernelInstance, grid_of
-from mxgemm.kernels.names import CXX
 from mxgemm.problem import GemmProblem, Matrix
 
 __all__ = ["ChainSumInstance"]
@@ -31,6 +30,7 @@ class ChainSumInstance(KernelInstance):
     chain: int
 
     lowering = "wgmma"
+    template = "chain_sum"
     threads = 256
     shared_bytes = 0
     blocks = 4
@@ -46,17 +46,6 @@ class ChainSumInstance(KernelInstance):
     def constants(self) -> tuple[str, ...]:
         """Members of the struct that the template is instantiated with."""
         return (f"using Epilogue = ::{self.epilogue.cxx()};", f"static constexpr int CHAIN = {self.chain};")
-
-    def generated(self) -> str:
-        """The source's own part: constants and entry."""
-        members = "\n".join(f"    {line}" for line in self.constants())
-        parameters = ", ".join(f"{kind} {name}" for kind, name in self.parameters)
-        return (
-            f"// {self}\nstruct Instance {{\n{members}\n}};\n\n"
-            f'extern "C" __global__ void __launch_bounds__({self.threads}, {self.blocks})\n'
-            f"{self.entry}({parameters}) {{\n"
-            f"    Arguments<{CXX[self.accumulator]}> p;\n{self.fills({})}\n    chain_sum<Instance>(p);\n}}\n"
-        )
 
     def grid(self, problem: GemmProblem) -> tuple[int, int, int]:
         """A thread an entry."""

@@ -12,14 +12,15 @@ from mxgemm.kernels.hopper.instance import HopperInstance
 from mxgemm.kernels.hopper.tiles import ROW_BYTES, HopperTile
 from mxgemm.kernels.instance import KernelInstance
 from mxgemm.kernels.names import SIZES
-from mxgemm.problem import GemmProblem
+from mxgemm.kernels.operands import layout_of
+from mxgemm.problem import GemmProblem, Matrix
 
 __all__ = ["arranging", "cost", "through_registers", "waves"]
 
 _FIXED_US = 4.5  # launch, first fill of the ring, last store
 _FOLLOWING_US = 2.0  # a further launch on the same stream
 _UNIT_FLOPS_PER_US = {1: 12.34e6, 2: 6.17e6, 4: 3.08e6}  # a multiprocessor, by bytes of an element
-_INGEST_BYTES_PER_US = 110e3  # a multiprocessor
+_INGEST_BYTES_PER_US = 110e3  # a multiprocessor; half of it where rows start off a line of L2
 _MEMORY_BYTES_PER_US, _MEMORY_LATENCY_US = 3.9e6, 1.8
 _COPY_BYTES_PER_US = 3.3e6  # read and written by the kernels that arrange operands
 _EPILOGUE_US = (0.4, 1.1 / (128 * 256))  # a tile, and an entry of it
@@ -38,6 +39,8 @@ def cost(instance: KernelInstance, p: GemmProblem, multiprocessors: int) -> floa
         return _side_by_side(instance, p, multiprocessors)
     if not isinstance(instance, HopperInstance):
         return float("inf")
+    if p.is_empty:
+        return 0.0
     tile, size = instance.tile, SIZES[instance.a.dtype]
     a_tile = -(-p.k // instance.depth) * _stage(instance, p)
     a_tile += _EPILOGUE_US[0] + _EPILOGUE_US[1] * tile.rows * tile.columns
@@ -57,9 +60,17 @@ def _stage(instance: HopperInstance, p: GemmProblem) -> float:
     tile, size = instance.tile, SIZES[instance.a.dtype]
     columns = tile.columns if instance.b_k_major else -(-tile.columns // 64) * 64
     units = 2 * tile.rows * tile.columns * instance.depth / _UNIT_FLOPS_PER_US[size]
-    taken = (min(tile.rows, p.m) + min(columns, p.n) / tile.cluster) * ROW_BYTES / _INGEST_BYTES_PER_US
+    rows = min(tile.rows, p.m) * _lines(p.a, True) + min(columns, p.n) * _lines(p.b, False) / tile.cluster
+    taken = rows * ROW_BYTES / _INGEST_BYTES_PER_US
     stage = max(units + (_DRAIN_US if instance.chain == 1 else 0.0), taken)
     return stage * (_CLUSTER_STAGE[size] if tile.cluster > 1 else 1.0)
+
+
+def _lines(x: Matrix, is_a: bool) -> int:
+    """Lines of L2 that 128 bytes of an operand's row lie in: two where rows start off a line."""
+    found = layout_of(x, is_a)
+    strides = (*((found[1],) if found else ()), *x.batch_strides)
+    return 1 if all(stride * SIZES[x.dtype] % ROW_BYTES == 0 for stride in strides) else 2
 
 
 def _side_by_side(instance: ChainSumInstance, p: GemmProblem, multiprocessors: int) -> float:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
-from mxgemm.kernels.canonical import Canonical
-from mxgemm.problem import Matrix
+from mxgemm.kernels.canonical import Canonical, transpose
 
 __all__ = ["upright"]
 
 _FEW = 32  # rows: the narrowest tiles have 16 and 32 columns
-_PARTNERS = {"a": "b", "b": "a", "scale_rows": "scale_cols", "scale_cols": "scale_rows"}
-_ARRAYS = ("a", "b", "c", "d", "bias", "scale_rows", "scale_cols")
 
 
 def upright(form: Canonical) -> Canonical:
@@ -23,12 +17,4 @@ def upright(form: Canonical) -> Canonical:
     p = form.problem
     if p.m > _FEW or p.n <= p.m or (p.scale_rows is not None and p.scale_cols is not None):
         return form
-    spec = replace(
-        p.epilogue, has_scale_rows=p.epilogue.has_scale_cols, has_scale_cols=p.epilogue.has_scale_rows
-    )
-    arrays: dict[str, Any] = {name: _flipped(getattr(p, _PARTNERS.get(name, name))) for name in _ARRAYS}
-    return Canonical(replace(p, m=p.n, n=p.m, epilogue=spec, **arrays), not form.transposed)
-
-
-def _flipped(x: Matrix | None) -> Matrix | None:
-    return x and Matrix(x.dtype, x.cols, x.rows, x.col_stride, x.row_stride, x.batch_strides)
+    return Canonical(transpose(p), not form.transposed)

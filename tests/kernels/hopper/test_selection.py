@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from mxgemm import kernels
 from mxgemm.configs import configuration
 from mxgemm.kernels.hopper.chain_sum import ChainSumInstance
 from mxgemm.kernels.hopper.instance import HopperInstance
+from mxgemm.kernels.hopper.model import cost
 from mxgemm.problem import pose
 from mxgemm.shapes import Operand
-
-POINTERS = {"a": 1 << 20, "b": 2 << 20, "c": 3 << 20, "d": 4 << 20}
-PRECISIONS = {"float32": "tf32", "int8": "exact"}
-RESULTS = {"int8": "int32", "float8_e4m3fn": "float32"}
-
-
-def matrix(dtype: str, rows: int, cols: int, *, along_cols: bool = True, pad: int = 0) -> Operand:
-    strides = (cols + pad, 1) if along_cols else (1, rows + pad)
-    return Operand(dtype, (rows, cols), strides)
-
-
-def lower(
-    dtype: str, m: int, n: int, k: int, layouts: str = "kn", *, pad: int = 0, **options: Any
-) -> kernels.Lowering:
-    a = matrix(dtype, m, k, along_cols=layouts[0] == "k", pad=pad)
-    b = matrix(dtype, k, n, along_cols=layouts[1] == "n", pad=pad)
-    problem, _ = pose(a, b, None, out_dtype=RESULTS.get(dtype, dtype))
-    chosen = configuration(dtype, dtype, PRECISIONS.get(dtype, "native"))
-    return kernels.lower(problem, chosen, "sm_90", **options)
+from tests.kernels.hopper.problems import POINTERS, lower, matrix
 
 
 def tile(found: kernels.Lowering) -> tuple[int, int, int]:
@@ -61,6 +42,15 @@ def test_the_tile_that_was_measured_fastest(
     assert found.workspace_bytes == 0
 
 
+def test_rows_off_a_line_of_l2_are_read_twice_which_clusters_share() -> None:
+    """128 bytes of a row lie in two lines then; a cluster reads its columns of B once."""
+    whole, off = (lower("float16", 3072, 3072, 3072, "kk", pad=pad) for pad in (64, 8))
+    assert isinstance(whole.instance, HopperInstance)
+    assert tile(whole) == (128, 192, 1)
+    assert tile(off) == (128, 256, 2)
+    assert cost(whole.instance, off.form.problem, 132) > 1.2 * cost(whole.instance, whole.form.problem, 132)
+
+
 @pytest.mark.parametrize("m", [1, 16, 32])
 def test_few_rows_run_as_the_transpose_on_narrow_tiles(m: int) -> None:
     found = lower("float16", m, 8192, 8192)
@@ -89,7 +79,7 @@ def test_rows_off_16_bytes_are_arranged_in_their_own_direction(layouts: str) -> 
     found = lower("float16", 4097, 4097, 4097, layouts)
     assert found.instance.lowering == "wgmma"
     kinds = [(p.name, p.instance.turned, p.leading) for p in found.packings]
-    assert kinds == [("a", False, 4104), ("b", False, 4104)]
+    assert kinds == [("a", False, 4160), ("b", False, 4160)]
     assert all("arranged in workspace first" in note for note in found.notes[:2])
 
 

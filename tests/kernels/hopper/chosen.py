@@ -1,0 +1,62 @@
+"""Kernels of the family by name: each main path of the code at least once, tile by tile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mxgemm.configs import configuration
+from mxgemm.kernels import EpilogueClass, KernelInstance, OperandClass, PackInstance, ProductClass
+from mxgemm.kernels.hopper.arrange import ArrangeInstance
+from mxgemm.kernels.hopper.chain_sum import ChainSumInstance
+from mxgemm.kernels.hopper.instance import HopperInstance
+from mxgemm.kernels.hopper.selection import instances
+from mxgemm.kernels.operands import Layout
+
+LAYOUTS: dict[str, Layout] = {"k": "k_major", "n": "mn_major"}
+PRECISIONS = {"float32": "tf32", "int8": "exact"}
+
+
+def product_class(
+    a: str, b: str, layouts: str, d: str, *, k: int = 4096, activation: str = "identity",
+    reads_c: bool = False, bias: str | None = None, batch_axes: int = 0, pieces: bool = True,
+) -> ProductClass:  # fmt: skip
+    """A class whose operands lie on 16 bytes; so do D and C with ``pieces``."""
+    of_a, of_b = (OperandClass(t, LAYOUTS[x], 16) for t, x in zip((a, b), layouts, strict=True))
+    return ProductClass(
+        configuration(a, b, PRECISIONS.get(a, "native")), "sm_90", "int32" if a == "int8" else "float32",
+        of_a, of_b, EpilogueClass(activation, d, d, bias), batch_axes, k, reads_c=reads_c,
+        d_piece=16 if pieces else 1, c_piece=2 if pieces else 1,
+    )  # fmt: skip
+
+
+F16, E4M3, E5M2 = "float16", "float8_e4m3fn", "float8_e5m2"
+FULL: dict[str, Any] = {"activation": "relu", "reads_c": True, "bias": F16}
+CLASSES: dict[str, tuple[ProductClass, tuple[int, int, int]]] = {
+    "f16_cluster": (product_class(F16, F16, "kn", F16), (128, 256, 2)),
+    "f16_by_element": (product_class(F16, F16, "nk", F16, pieces=False), (128, 256, 1)),
+    "f16_epilogue": (product_class(F16, F16, "kk", F16, batch_axes=1, **FULL), (128, 256, 1)),
+    "f16_chains": (product_class(F16, F16, "kk", F16, k=20000), (128, 192, 1)),
+    "bf16_narrow": (product_class("bfloat16", "bfloat16", "nk", "bfloat16"), (64, 16, 1)),
+    "tf32": (product_class("float32", "float32", "kk", "float32"), (128, 256, 1)),
+    "s8_u8": (product_class("int8", "uint8", "kk", "int32", activation="clamp", bias="int32"), (128, 192, 1)),
+    "e4m3_e5m2": (product_class(E4M3, E5M2, "kk", "float32"), (128, 208, 1)),
+    "e4m3_to_e4m3": (product_class(E4M3, E4M3, "kk", E4M3), (64, 128, 1)),
+}  # fmt: skip
+
+
+def chosen() -> dict[str, KernelInstance | PackInstance]:
+    """The kernels by name."""
+    found: dict[str, KernelInstance | PackInstance] = {
+        name: next(i for i in instances(p) if isinstance(i, HopperInstance) and _tile(i) == tile)
+        for name, (p, tile) in CLASSES.items()
+    }
+    offered = instances(product_class(F16, F16, "kk", F16, k=20000, **FULL))
+    found["f16_side_by_side"] = next(i for i in offered if isinstance(i, ChainSumInstance))
+    found["arrange"] = ArrangeInstance(2, 1)
+    found["arrange_turned"] = ArrangeInstance(4, 0, turned=True, rounded=True)
+    return found
+
+
+def _tile(instance: HopperInstance) -> tuple[int, int, int]:
+    t = instance.tile
+    return t.rows, t.columns, t.cluster
