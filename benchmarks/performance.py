@@ -98,6 +98,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a few shapes of each part, shorter")
     parser.add_argument("--filter", default="", metavar="TEXT", help="cases whose words contain TEXT")
     parser.add_argument("--reports", type=Path, metavar="FOLDER", help=f"where to write (default: {FOLDER})")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no case after this time")
     options = parser.parse_args()
     start, only, arch = time.perf_counter(), tuple(options.only), device.capabilities().arch
     grant_everything()
@@ -114,15 +115,18 @@ def main() -> int:
     from benchmarks import measure  # torch comes with it, which the compiling processes can do without
 
     failed: list[str] = []
-    found = [
-        guarded(str(case), partial(measure.compared, group, mode, case, quick=options.quick), failed)
-        for group, mode, case in cases
-    ]
+    host = ("host" in only and guarded("host", measure.host_costs, failed)) or {}
+    found = []
+    for group, mode, case in cases:
+        if time.perf_counter() - start > options.seconds:
+            failed.append(f"left out: {case}")
+            continue
+        timed = partial(measure.compared, group, mode, case, quick=options.quick)
+        found.append(guarded(str(case), timed, failed))
     if "cupy" in only:
         found += [guarded(f"cupy {case}", partial(measure.through_cupy, case), failed) for case in squares]
     if "epilogue" in only:
         found += guarded("epilogues", lambda: measure.epilogue_costs(arch), failed) or []
-    host = ("host" in only and guarded("host", measure.host_costs, failed)) or {}
     first = ("first" in only and guarded("first calls", first_calls, failed)) or {}
     seconds = round(time.perf_counter() - start, 1)
     record = PerformanceRecord(read_environment(), tuple(one for one in found if one), host, first, seconds)

@@ -93,6 +93,8 @@ class CorrectnessRecord:
         That the run took.
     failures : tuple of str
         The first mismatches in words.
+    left_out : int
+        Cases of the plan that the run's time limit left out.
     """
 
     environment: Environment
@@ -100,6 +102,7 @@ class CorrectnessRecord:
     configurations: Mapping[str, Mapping[str, int]]
     seconds: float
     failures: tuple[str, ...] = ()
+    left_out: int = 0
 
     def status(self, entry: str, sha256: str) -> Status:
         """Whether the record describes the kernel whose source of today has this hash."""
@@ -116,6 +119,7 @@ class CorrectnessRecord:
             "seconds": self.seconds,
             "configurations": {name: dict(counts) for name, counts in self.configurations.items()},
             "failures": list(self.failures),
+            "left_out": self.left_out,
             "kernels": [asdict(one) for one in self.kernels.values()],
         }
         _write(path, "correctness", self.environment, rest)
@@ -135,7 +139,7 @@ class CorrectnessRecord:
         counts = [KernelCount(**one) for one in values["kernels"]]
         return cls(
             Environment.from_json(values["environment"]), {one.entry: one for one in counts},
-            values["configurations"], values["seconds"], tuple(values["failures"]),
+            values["configurations"], values["seconds"], tuple(values["failures"]), values["left_out"],
         )  # fmt: skip
 
 
