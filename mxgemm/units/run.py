@@ -94,6 +94,8 @@ def run(  # noqa: PLR0917  # the operands come in the order of the formula
         When the unit has no row on ``arch``, or K leaves i8crtN no bit.
     """
     result = np.empty((*problem.batch, problem.m, problem.n), numpy_dtype(problem.d.dtype))
+    if problem.is_empty:  # nothing is computed, so nothing happens to values
+        return UnitRun(result, ())
     kind = result_accumulator(problem, configuration)
     flags: dict[str, None] = {}
     matrices = result.reshape(problem.products, problem.m, problem.n)

@@ -60,7 +60,6 @@ LATE = "        if (threadIdx.x < 32) __nanosleep(100000);\n"
 NAN = "return u32(sum > word ? sum : word);"
 MUTANTS = [
     Mutant("no barrier before a stage is read", WAIT, WAIT.replace(BARRIER, ""), F16),
-    Mutant("copies read before they arrive", "copies<STAGES - 2>", "copies<STAGES - 1>", F16),
     Mutant("last k-tile skipped", LOOP, LOOP.replace("0", "DEPTH"), F16),
     Mutant("last k-tile skipped, scalar", LOOP, LOOP.replace("0", "DEPTH"), SCALAR),
     Mutant("one row too many copied", ROWS, ROWS.replace("<", "<="), EVEN),
