@@ -31,7 +31,7 @@ class ArraySpec:
     Raises
     ------
     DTypeError, ShapeError, UnsupportedError
-        For an unknown element type, strides that do not fit the shape, another alignment.
+        For an unknown element type, a shape that is none, strides that do not fit it, another alignment.
     """
 
     shape: tuple[int, ...]
@@ -45,6 +45,8 @@ class ArraySpec:
             raise DTypeError(
                 f"element type {self.dtype} is not supported; supported are {one_of(tuple(DTYPES))}"
             )
+        if self.shape.__class__ is not tuple or any(extent < 0 for extent in self.shape):
+            raise ShapeError(f"shape {self.shape} is no tuple of extents >= 0")
         if self.strides is not None and len(self.strides) != len(self.shape):
             raise ShapeError(f"strides {self.strides} do not fit shape {self.shape}")
         if self.alignment not in (1, 2, 4, 8, 16):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
+from collections.abc import Sized
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +31,14 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "kernels", help="list the GPU kernels and the state of their evidence", description=_DESCRIPTION
     )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
-    parser.add_argument(
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
         "--check",
         action="store_true",
         help="exit 1 when the correctness evidence of some kernel is not fresh (missing counts as stale), or "
         "when a timed product would run another kernel or another source today",
     )
-    parser.add_argument(
+    what.add_argument(
         "--compile", action="store_true",
         help="compile every kernel anew, with or without a GPU, and print registers, spills, shared memory",
     )  # fmt: skip
@@ -71,27 +73,40 @@ def _list(options: argparse.Namespace, arch: str) -> int:
     from mxgemm.report import listing, without_kernel
 
     found = [row for row in listing.rows(arch, options.reports) if options.filter in str(row.listed.kernel)]
+    _refuse_nothing(found, options, arch)
     outdated = listing.outdated(arch, options.reports)
+    failures = list(listing.failures(arch, options.reports))
     kernels = [row.as_json() for row in found]
     changed = [{"case": str(one.case), "kernel": one.kernel} for one in outdated]
     refused = [str(case) for case in without_kernel(arch)]
     if options.json:
-        extra = {"outdated_measurements": changed, "without_kernel": refused}
+        extra = {"outdated_measurements": changed, "without_kernel": refused, "failures": failures}
         print(json.dumps({"arch": arch, "kernels": kernels, **extra}, indent=1))
     else:
-        print(_as_text(arch, kernels, changed, refused))
+        print(_as_text(arch, kernels, changed, refused, failures))
     holds = all(row.holds for row in found) and not outdated
     return STALE if options.check and not holds else 0
 
 
+def _refuse_nothing(found: Sized, options: argparse.Namespace, arch: str) -> None:
+    """A filter that no kernel passes would let every check hold."""
+    if not found:
+        raise UnsupportedError(f"--filter {options.filter!r}: no kernel on {arch} has this in its name")
+
+
 def _as_text(
-    arch: str, kernels: list[dict[str, Any]], changed: list[dict[str, str]], refused: list[str]
+    arch: str,
+    kernels: list[dict[str, Any]],
+    changed: list[dict[str, str]],
+    refused: list[str],
+    failures: list[str],
 ) -> str:
     head = ("kernel", "source", "correctness", "performance")
     table = [head, *((k["kernel"], k["sha256"][:12], k["correctness"], k["performance"]) for k in kernels)]
     lines = [aligned(table), ""]
     lines += [f"timed with another kernel or source: {one['case']}" for one in changed]
     lines += [f"no kernel: {case}" for case in refused]
+    lines += [f"differed when measured: {failure}" for failure in failures]
     for kind in ("correctness", "performance"):
         counts = Counter(k[kind] for k in kernels)
         lines.append(f"{kind}: " + ", ".join(f"{n} {word}" for word, n in sorted(counts.items())))
@@ -103,6 +118,7 @@ def _compile(options: argparse.Namespace, arch: str) -> int:
     from mxgemm.device import compile_arch
 
     kernels = [one.kernel for one in report.listed(arch) if options.filter in str(one.kernel)]
+    _refuse_nothing(kernels, options, arch)
     compiled = report.compile_all(kernels, compile_arch(arch), processes=options.processes)
     facts = []
     if not options.json:

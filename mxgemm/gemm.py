@@ -78,8 +78,11 @@ def gemm(
         Check every entry against its bound before D is handed out.
     device : str, optional
         "cpu" models Hopper, "cpu:sm_80" another architecture, "cuda" runs NumPy arrays on the GPU.
-    stream, workspace : optional
-        For GPUs; on the CPU only None.
+    stream : stream or int, optional
+        Of the device; None is the current stream of the library of ``out``, else of A.  On the CPU only None.
+    workspace : array, optional
+        uint8 on the device, at least ``Plan.workspace_bytes``, 16-byte aligned; None allocates what is
+        needed, which a CUDA graph cannot capture.  On the CPU only None.
 
     Returns
     -------

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from mxgemm import array
 from mxgemm.array import ArrayView
+from mxgemm.array_spec import ArraySpec
 from mxgemm.errors import DTypeError, MxgemmError, ShapeError, UnsupportedError
 
 
@@ -256,3 +257,9 @@ print({"cuda", "cupy", "torch", "jax"} & {m.partition(".")[0] for m in sys.modul
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("shape", [(-1, 8), [8, 8]])
+def test_a_spec_of_no_shape_is_refused(shape: Any) -> None:
+    with pytest.raises(ShapeError, match="extents"):
+        ArraySpec(shape, "float16")

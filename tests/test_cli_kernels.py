@@ -111,6 +111,23 @@ def test_a_filter_leaves_kernels_out(kernels: Run) -> None:
     assert names == {"pack"}
 
 
+@pytest.mark.parametrize("what", ["--check", "--compile"])
+def test_a_filter_that_no_kernel_passes_is_refused(kernels: Run, what: str) -> None:
+    status, _, err = kernels("--filter", "no such kernel", what)
+    assert status == 2
+    assert "'no such kernel'" in err
+
+
+def test_checking_and_compiling_are_two_commands(kernels: Run) -> None:
+    assert kernels("--check", "--compile")[0] == 2
+
+
+def test_mismatches_on_record_are_shown_even_without_a_kernel(kernels: Run, tmp_path: Path) -> None:
+    replace(records.correctness(), failures=("flags of 0x37x29",)).save(tmp_path / "correctness.json")
+    assert "differed when measured: flags of 0x37x29" in kernels()[1]
+    assert json.loads(kernels("--json")[1])["failures"] == ["flags of 0x37x29"]
+
+
 def test_compiling_prints_resources_of_every_kernel(kernels: Run) -> None:
     pytest.importorskip("cuda.core", reason="kernels are compiled through cuda-core")
     chosen = ("--compile", "--filter", "pack 2-byte", "--processes", "2")

@@ -53,16 +53,16 @@ class InterpreterBackend:
         """The memory itself."""
         return memory.data if isinstance(memory, HostMemory) else None
 
-    def copy_in(self, memory: Memory, offset: int, source: Any, stream: int) -> None:  # noqa: ARG002
+    def copy_in(self, memory: Memory, offset: int, source: Any, stream: int) -> None:  # noqa: ARG002  # the protocol's
         """Copy at once."""
         raw = np.ascontiguousarray(source).reshape(-1).view(np.uint8)
         self.host(memory)[offset : offset + raw.size] = raw
 
-    def copy_out(self, memory: Memory, offset: int, nbytes: int, stream: int) -> Any:  # noqa: ARG002
+    def copy_out(self, memory: Memory, offset: int, nbytes: int, stream: int) -> Any:  # noqa: ARG002  # the protocol's
         """Copy at once."""
         return self.host(memory)[offset : offset + nbytes].copy()
 
-    def program(self, kernel: ir.Kernel, choices: CompileChoices) -> Program:  # noqa: ARG002
+    def program(self, kernel: ir.Kernel, choices: CompileChoices) -> Program:  # noqa: ARG002  # the protocol's
         """Nothing to compile; a launch passes whole arrays."""
         arguments = []
         for position, (_, t) in enumerate(kernel.parameters):
@@ -114,14 +114,14 @@ class InterpreterBackend:
         """A place for a time."""
         return {"time": None}
 
-    def record(self, event: Any, stream: int) -> None:  # noqa: ARG002
+    def record(self, event: Any, stream: int) -> None:  # noqa: ARG002  # the protocol's
         """Keep the time."""
         event["time"] = time.perf_counter()
 
     def wait(self, event: Any, stream: int | None) -> None:
         """Everything has happened."""
 
-    def is_done(self, event: Any) -> bool:  # noqa: ARG002
+    def is_done(self, event: Any) -> bool:  # noqa: ARG002  # the protocol's
         """Everything has happened."""
         return True
 

@@ -75,7 +75,7 @@ def products_of(arch: str) -> Iterator[Product]:
 def _layouts(plain: Product) -> Iterator[Layout]:
     for a, b in itertools.product(("row", "column"), repeat=2):
         yield Layout(a, b)  # type: ignore[arg-type]  # the words of Order
-        yield Layout(a, b, padding=1, offset=1)  # type: ignore[arg-type]
+        yield Layout(a, b, padding=1, offset=1)  # type: ignore[arg-type]  # as above
     for size in (8, 4):
         padding = size // SIZES[plain.dtype_a]
         if padding and not plain.configuration.is_scalar:

@@ -17,7 +17,7 @@ from mxgemm.report.evidence import (
 )
 from mxgemm.report.kernels import ListedKernel, listed, source_sha256
 
-__all__ = ["Row", "outdated", "rows"]
+__all__ = ["Row", "failures", "outdated", "rows"]
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,18 @@ def rows(arch: str, folder: Path) -> tuple[Row, ...]:
         )
         for one in listed(arch)
     )
+
+
+def failures(arch: str, folder: Path) -> tuple[str, ...]:
+    """Mismatches on record in words, also those of products that launch no kernel.
+
+    Raises
+    ------
+    UnsupportedError
+        For a file in ``folder`` that is no record.
+    """
+    record = CorrectnessRecord.load(folder / CORRECTNESS_FILE)
+    return record.failures if record and record.environment.arch == arch else ()
 
 
 def outdated(arch: str, folder: Path) -> tuple[Measurement, ...]:

@@ -146,6 +146,11 @@ def test_flags_tell_what_overflowed() -> None:
     assert found.array.astype(np.float32).tolist() == [[448]]
 
 
+def test_an_empty_result_has_no_flags() -> None:
+    large = np.full((1, 1), 70000, np.float32)
+    assert _run(large[:0], large, precision="f16").flags == ()
+
+
 def test_integers_wrap_in_every_step() -> None:
     a, b = np.array([[2**30]], np.int32), np.array([[3]], np.int32)
     c, bias = np.array([[2**31 - 1]], np.int32), np.array([5], np.int32)
