@@ -60,7 +60,8 @@ def gemm(
     c : array, optional
         D's shape (its batch may broadcast), of the result's or the accumulator's type.
     alpha, beta : scalar
-        Rounded to the accumulator's type; beta = 0 never reads C, alpha = 0 never A and B.
+        Rounded to the accumulator's type; beta = 0 never reads C, alpha = 0 never A and B, and
+        without C there is no term for beta to scale.
     transpose_a, transpose_b : bool
         Op(X) swaps the last two axes.
     precision : str, optional
@@ -101,6 +102,8 @@ def gemm(
     policy = default_policy()
     warm = result_key = None
     plain = alpha.__class__ in _PLAIN and beta.__class__ in _PLAIN and out_dtype is None
+    # 1 hashes like True, and only the slow road says that op() takes a bool.
+    plain = plain and transpose_a.__class__ is transpose_b.__class__ is bool
     usual = epilogue is None and verify is None and device is None and workspace is None
     if plain and usual:
         keywords = (

@@ -1,12 +1,15 @@
 """Warmed calls: what recognises one, and when it must not be taken."""
 
+import sys
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import mxgemm as mx
 from mxgemm import array, device, warm
+from mxgemm.errors import UnsupportedError
 from mxgemm.policy import Policy
 from mxgemm.warm import WarmCalls
 
@@ -114,3 +117,16 @@ def test_the_oldest_calls_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
     for i in range(4):
         warm._put(kept, (i,), i)
     assert kept == {(2,): 2, (3,): 3}
+
+
+@pytest.mark.parametrize("transposes", [{"transpose_a": 1}, {"transpose_b": 0}])
+def test_what_only_equals_a_bool_takes_the_road_that_refuses_it(transposes: dict[str, Any]) -> None:
+    def never(*_: Any) -> None:
+        raise AssertionError("a warmed call was looked for")
+
+    x = np.ones((2, 2), np.int8)
+    module = sys.modules["mxgemm.gemm"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module._WARM, "key", never)
+        with pytest.raises(UnsupportedError, match="transpose"):
+            mx.gemm(x, x, out=np.empty((2, 2), np.int32), **transposes)

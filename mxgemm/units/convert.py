@@ -30,7 +30,6 @@ Array = NDArray[Any]
 Float32 = NDArray[np.float32]
 
 CANONICAL_NAN_F32 = np.uint32(0x7FFFFFFF)
-CANONICAL_NAN_F16 = np.uint16(0x7FFF)
 _MAGNITUDE = np.uint32(0x7FFFFFFF)
 _INFINITY = np.uint32(0x7F800000)
 
