@@ -60,13 +60,16 @@ def epilogue_costs(arch: str) -> list[Measurement]:
 
 
 def host_costs() -> dict[str, float]:
-    """Warmed calls with ``out=`` on small arrays, so that the device never holds the host up."""
+    """Warmed calls on small arrays, so that the device never holds the host up."""
     import cupy
 
     a, b = (torch.randn(64, 64, device="cuda").half() for _ in "ab")
     d = torch.empty_like(a)
     x, y, z = (cupy.asarray(one) for one in (a, b, d))
     f, g, h = (one.astype(cupy.float32) for one in (x, y, z))
+    i, j = (one.astype(cupy.int8) for one in (x, y))
+    k = cupy.empty((64, 64), cupy.int32)
+    packed = cupy.zeros((64, 128), cupy.int8)[:, ::2]
     found = host_microseconds(
         {
             "mxgemm, CuPy, float16": lambda: mx.gemm(x, y, out=z, precision="native"),
@@ -75,6 +78,11 @@ def host_costs() -> dict[str, float]:
             "cupy.matmul, float16": lambda: cupy.matmul(x, y, out=z),
             "torch.mm, float16": lambda: torch.mm(a, b, out=d),
             "mxgemm, CuPy, float16, new result": lambda: mx.gemm(x, y, precision="native"),
+            "mxgemm, torch, float16, new result": lambda: mx.gemm(a, b, precision="native"),
+            "cupy.matmul, float16, new result": lambda: cupy.matmul(x, y),
+            "torch.mm, float16, new result": lambda: torch.mm(a, b),
+            "mxgemm, CuPy, int8": lambda: mx.gemm(i, j, out=k),
+            "mxgemm, CuPy, int8, A packed into workspace": lambda: mx.gemm(packed, j, out=k),
         }
     )
     for name, microseconds in found.items():

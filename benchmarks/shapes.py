@@ -89,6 +89,16 @@ def further(arch: str, count: int) -> Iterator[tuple[Kind, Case]]:
         yield kind, case_of(kind, shape, orders[i // 2 % 2], orders[i // 4 % 2])
 
 
+def selection(arch: str) -> Iterator[Case]:
+    """What the choice of tiles is checked on: float16's table, all further shapes, 8-bit types."""
+    known = {kind.name: kind for kind in kinds(arch)}
+    yield from (case_of(known["f16"], shape) for shape in TABLE)
+    yield from (case for _, case in further(arch, len(FURTHER)))
+    whole = [shape for shape in FURTHER if all(extent % 16 == 0 for extent in shape)]
+    for name, first in (("int8", 0), ("fp8", 1)):
+        yield from (case_of(known[name], shape) for shape in whole[first::3])
+
+
 def epilogues(arch: str) -> Iterator[tuple[str, Kind, Case]]:
     """float16 at 4096³ with what comes after the product; "plain" first."""
     kind = next(kind for kind in kinds(arch) if kind.name == "f16")

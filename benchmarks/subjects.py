@@ -70,9 +70,11 @@ def _int_mm(subject: Subject) -> Call:
 
 
 def _scaled_mm(subject: Subject) -> Call:
+    """With fast accumulation, and our type of result."""
     one = torch.ones((), device="cuda")
+    kind = getattr(torch, subject.case.product.result_dtype)
     return lambda i: torch._scaled_mm(
-        subject.sets[i]["a"], subject.sets[i]["b"], one, one, out_dtype=torch.bfloat16, use_fast_accum=True
+        subject.sets[i]["a"], subject.sets[i]["b"], one, one, out_dtype=kind, use_fast_accum=True
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from mxgemm.report import Measurement, PerformanceRecord
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table_of(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
@@ -34,7 +34,7 @@ def _measured(found: list[Measurement]) -> str:
         layout = f"{one.case.layout.a}*{one.case.layout.b}"
         figures = (f"{one.teraflops:.1f}", f"{one.microseconds:.1f}", *speeds, ratio)
         rows.append((_kind(one), _shape(one), layout, one.mode, *figures))
-    return _table(head, rows)
+    return table_of(head, rows)
 
 
 def _is_aligned(one: Measurement) -> bool:
@@ -57,14 +57,14 @@ def _means(found: list[Measurement]) -> str:
         )
         for key, ratios in groups.items()
     ]
-    return _table(("configuration", "part", "mode", "shapes", "geometric mean", "least", "largest"), rows)
+    return table_of(("configuration", "part", "mode", "shapes", "geometric mean", "least", "largest"), rows)
 
 
 def _first_calls(record: PerformanceRecord) -> str:
     names = list(record.first_calls)
     keys = list(dict.fromkeys(key for times in record.first_calls.values() for key in times))
     rows = [(key, *(f"{record.first_calls[n].get(key, float('nan')):.0f}" for n in names)) for key in keys]
-    return _table(("first call, ms", *names), rows)
+    return table_of(("first call, ms", *names), rows)
 
 
 def as_markdown(record: PerformanceRecord) -> str:
@@ -86,13 +86,13 @@ def as_markdown(record: PerformanceRecord) -> str:
                 for one in same
                 if one.ratio
             ]
-            text = _table(("epilogue, float16 4096x4096x4096", "us", "over plain"), rows)
+            text = table_of(("epilogue, float16 4096x4096x4096", "us", "over plain"), rows)
         else:
             text = _measured(same)
         parts.append(f"## {group.capitalize()}\n\n{text}")
     if record.host:
         rows = [(name, f"{microseconds:.2f}") for name, microseconds in record.host.items()]
-        parts.append(f"## Host\n\n{_table(('warmed call, out= where not said', 'us'), rows)}")
+        parts.append(f"## Host\n\n{table_of(('warmed call, out= where not said', 'us'), rows)}")
     if record.first_calls:
         parts.append(f"## First calls\n\n{_first_calls(record)}")
     return "\n\n".join(parts) + "\n"

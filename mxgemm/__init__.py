@@ -10,6 +10,7 @@ array([[ 5, 14],
 
 from mxgemm import epilogue
 from mxgemm.array_spec import ArraySpec
+from mxgemm.autotune import Autotuned, autotune
 from mxgemm.errors import (
     AccuracyWarning,
     CompilationError,
@@ -45,6 +46,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AccuracyWarning",
     "ArraySpec",
+    "Autotuned",
     "Certificate",
     "CheckResult",
     "CompilationError",
@@ -68,6 +70,7 @@ __all__ = [
     "accept_narrower_accumulator",
     "accept_operand_rounding",
     "accept_relaxed_accumulation",
+    "autotune",
     "check",
     "epilogue",
     "explain",

@@ -22,27 +22,31 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DTYPES",
+    "READERS",
     "ArrayView",
     "Workspace",
     "acquire",
+    "allocator",
     "current_stream",
     "deliver",
     "empty_like_owner",
     "fingerprint",
     "from_host",
     "launch_stream",
-    "new_like",
     "numpy",
     "numpy_dtype",
     "overlap",
     "release",
-    "stream_of",
+    "stream_reader",
     "to_host",
     "upload",
     "view",
     "workspace",
     "write_from_host",
 ]
+
+
+Fingerprint = tuple[int, tuple[Any, ...] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +56,14 @@ class _Library:
     view: Callable[..., ArrayView]
     empty: Callable[[ArrayView, tuple[int, ...], str, int | None], ArrayView]
     deliver: Callable[[ArrayView, int | None], object]
-    current_stream: Callable[[int], int] | None  # of a device; None where the library has no such notion
-    fingerprint: Callable[[Any], tuple[int, tuple[Any, ...]] | None]
-    new_like: Callable[[Any, int, tuple[int, ...], str], Any] | None = None  # where there is a fingerprint
+    # Gives what asks for the current stream of a device; None where the library has no such notion.
+    stream_reader: Callable[[int], Callable[[], int]] | None
+    fingerprint: Callable[[Any], Fingerprint]
+    allocator: Callable[[int, tuple[int, ...], str], Callable[[Any], Any]] | None = None
 
 
-def _no_fingerprint(_x: object) -> None:
-    return None
+def _no_fingerprint(_x: object) -> Fingerprint:
+    return 0, None
 
 
 def _owner(view: ArrayView, _stream: int | None) -> object:
@@ -72,11 +77,11 @@ def _empty_numpy(_like: ArrayView, shape: tuple[int, ...], dtype: str, _stream: 
 _NUMPY = _Library(array_host.view, _empty_numpy, _owner, None, _no_fingerprint)
 _CUPY = _Library(
     array_cupy.view, array_cupy.empty, _owner,
-    array_cupy.current_stream, array_cupy.fingerprint, array_cupy.new_like,
+    array_cupy.stream_reader, array_cupy.fingerprint, array_cupy.allocator,
 )  # fmt: skip
 _TORCH = _Library(
     array_torch.view, array_torch.empty, _owner,
-    array_torch.current_stream, array_torch.fingerprint, array_torch.new_like,
+    array_torch.stream_reader, array_torch.fingerprint, array_torch.allocator,
 )  # fmt: skip
 _JAX = _Library(array_jax.view, array_jax.empty, array_jax.deliver, None, _no_fingerprint)
 _OTHER = _Library(array_protocols.view, array_protocols.empty, _owner, None, _no_fingerprint)
@@ -84,15 +89,28 @@ _BY_NAME = {"numpy": _NUMPY, "cupy": _CUPY, "torch": _TORCH, "jax": _JAX, "other
 
 # The root module of an array's class, or of a class that it derives from.
 _LIBRARIES = {"numpy": _NUMPY, "cupy": _CUPY, "torch": _TORCH, "jax": _JAX, "jaxlib": _JAX}
+
+
+class _Readers(dict[type, Callable[[Any], Fingerprint]]):
+    """What takes the :func:`fingerprint` of arrays of a class."""
+
+    def __missing__(self, cls: type) -> Callable[[Any], Fingerprint]:
+        self[cls] = _library_of(cls).fingerprint
+        return self[cls]
+
+
+READERS = _Readers()
+"""By class, for calls to which a function's cost matters."""
+
 _by_class: dict[type, _Library] = {}
 
 
-def _library_of(x: object) -> _Library:
-    found = _by_class.get(type(x))
+def _library_of(cls: type) -> _Library:
+    found = _by_class.get(cls)
     if found is None:
-        roots = (cls.__module__.partition(".")[0] for cls in type(x).__mro__)
+        roots = (base.__module__.partition(".")[0] for base in cls.__mro__)
         found = next((_LIBRARIES[root] for root in roots if root in _LIBRARIES), _OTHER)
-        _by_class[type(x)] = found
+        _by_class[cls] = found
     return found
 
 
@@ -120,17 +138,16 @@ def view(x: object, name: str = "A", *, writable: bool = False) -> ArrayView:
         ``out``, and things that are no arrays.
     """
     # Specifications of arrays that do not exist yet come as views already.
-    return x if isinstance(x, ArrayView) else _library_of(x).view(x, name, writable=writable)
+    return x if isinstance(x, ArrayView) else _library_of(type(x)).view(x, name, writable=writable)
 
 
-def fingerprint(x: object) -> tuple[int, tuple[Any, ...]] | None:
-    """Pointer and hashable facts of a CuPy or torch device array in under a microsecond.
+def fingerprint(x: object) -> Fingerprint:
+    """Pointer and hashable facts of a CuPy or torch array, in under a microsecond.
 
     The facts decide everything that :func:`view` checks, so a call prepared for them needs only the
-    pointer.  None for every other array: take :func:`view`.
+    pointer.  They are None for every other array: take :func:`view`.
     """
-    found = _by_class.get(type(x))
-    return None if found is None else found.fingerprint(x)
+    return READERS[type(x)](x)
 
 
 def empty_like_owner(
@@ -232,18 +249,16 @@ def current_stream(of: ArrayView) -> int:
 
     A library without one counts with the stream that the producer named, else with the legacy default stream.
     """
-    own = _BY_NAME[of.library].current_stream
-    if own is None or of.device == "cpu":
+    read = stream_reader(of)
+    if read is None:
         return device.LEGACY if of.stream is None else of.stream
-    return own(of.ordinal)
+    return read()
 
 
-def stream_of(stream: object | None, x: object, ordinal: int) -> int:
-    """As :func:`launch_stream`, for an array that has a :func:`fingerprint`, without a view of it."""
-    own = _by_class[type(x)].current_stream
-    if stream is not None or own is None:
-        return device.stream_handle(stream)
-    return own(ordinal)
+def stream_reader(of: ArrayView) -> Callable[[], int] | None:
+    """What gives :func:`current_stream` again and again; None where the library has no such notion."""
+    own = _BY_NAME[of.library].stream_reader
+    return None if own is None or of.device == "cpu" else own(of.ordinal)
 
 
 def launch_stream(stream: object | None, out: ArrayView | None, a: ArrayView) -> int:
@@ -259,10 +274,15 @@ def launch_stream(stream: object | None, out: ArrayView | None, a: ArrayView) ->
     return current_stream(a if out is None else out)
 
 
-def new_like(x: object, ordinal: int, shape: tuple[int, ...], dtype: str) -> Any:
-    """As :func:`empty_like_owner` on the current stream, for an array that has a :func:`fingerprint`."""
-    make = _by_class[type(x)].new_like
-    return None if make is None else make(x, ordinal, shape, dtype)
+def allocator(like: ArrayView, shape: tuple[int, ...], dtype: str) -> Callable[[Any], Any]:
+    """What makes arrays as :func:`empty_like_owner` does, for the current stream, beside one it is given.
+
+    Its library is one with a :func:`fingerprint`; the callable keeps no array.
+    """
+    make = _BY_NAME[like.library].allocator
+    if make is None:
+        raise UnsupportedError(f"{like.library} arrays have no fingerprint; use empty_like_owner")
+    return make(like.ordinal, shape, dtype)
 
 
 def acquire(stream: int, views: Iterable[ArrayView]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -16,7 +17,7 @@ from mxgemm.array_view import (
 )
 from mxgemm.errors import UnsupportedError
 
-__all__ = ["current_stream", "empty", "fingerprint", "new_array", "new_like", "view"]
+__all__ = ["allocator", "current_stream", "empty", "fingerprint", "new_array", "stream_reader", "view"]
 
 _LEGACY = 1  # CUDA's handle of the legacy default stream, which CuPy calls 0
 
@@ -43,15 +44,25 @@ def view(x: Any, name: str, *, writable: bool) -> ArrayView:
     return refuse_layout(found, name, writable=writable)
 
 
-def fingerprint(x: Any) -> tuple[int, tuple[Any, ...]]:
-    """Pointer, and the facts that :func:`view` depends on."""
-    memory = x.data
-    return memory.ptr, ("cupy", memory.device_id, x.shape, x.strides, x.dtype)
+def fingerprint(x: Any) -> tuple[int, tuple[Any, ...] | None]:
+    """Pointer, and the facts that :func:`view` depends on; None for objects of CuPy that are no arrays."""
+    try:
+        memory = x.data
+        facts = memory.device_id, x.shape, x.strides, x.dtype
+    except AttributeError:
+        return 0, None
+    return memory.ptr, facts
 
 
 def current_stream(ordinal: int) -> int:
     """Handle of CuPy's current stream on a device."""
-    return sys.modules["cupy"].cuda.get_current_stream(ordinal).ptr or _LEGACY
+    return stream_reader(ordinal)()
+
+
+def stream_reader(ordinal: int) -> Callable[[], int]:
+    """What gives :func:`current_stream` of one device."""
+    current = sys.modules["cupy"].cuda.get_current_stream
+    return lambda: current(ordinal).ptr or _LEGACY
 
 
 def empty(like: ArrayView, shape: tuple[int, ...], dtype: str, stream: int | None) -> ArrayView:
@@ -75,9 +86,16 @@ def new_array(ordinal: int, shape: tuple[int, ...], dtype: str, stream: int | No
             raise element_type_error(f"the result (CuPy {cupy.__version__})", dtype) from error
 
 
-def new_like(_x: Any, ordinal: int, shape: tuple[int, ...], dtype: str) -> Any:
-    """A new array beside one of the same device, from the pool of CuPy's current stream."""
-    return new_array(ordinal, shape, dtype, None)
+def allocator(ordinal: int, shape: tuple[int, ...], dtype: str) -> Callable[[Any], Any]:
+    """What makes new arrays on a device, from the pool of CuPy's current stream."""
+    cupy, element = sys.modules["cupy"], numpy_dtype(dtype)
+    current, ndarray = cupy.cuda.runtime.getDevice, cupy.ndarray
+
+    def allocate(_x: Any) -> Any:
+        # CuPy's own way to change the device costs as much as the array.
+        return ndarray(shape, element) if current() == ordinal else new_array(ordinal, shape, dtype, None)
+
+    return allocate
 
 
 def _on_stream(cupy: Any, ordinal: int, stream: int | None) -> Any:

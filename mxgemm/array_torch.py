@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -10,7 +11,7 @@ from mxgemm.array_host import host_view
 from mxgemm.array_view import DTYPES, ArrayView, element_type_error, numpy_dtype, refuse_layout
 from mxgemm.errors import UnsupportedError
 
-__all__ = ["current_stream", "empty", "fingerprint", "new_like", "view"]
+__all__ = ["allocator", "current_stream", "empty", "fingerprint", "stream_reader", "view"]
 
 _LEGACY = 1  # CUDA's handle of the legacy default stream, which torch calls 0
 
@@ -76,17 +77,27 @@ def _as_numpy(torch: Any, x: Any, dtype: str) -> Any:
     return x.view(getattr(torch, carrier)).numpy().view(numpy_dtype(dtype))
 
 
-def fingerprint(x: Any) -> tuple[int, tuple[Any, ...]] | None:
-    """Pointer, and the facts that :func:`view` depends on; None off CUDA and for other layouts."""
-    if not x.is_cuda or x.layout is not sys.modules["torch"].strided or x.is_nested:
-        return None
-    facts = ("torch", x.get_device(), x.shape, x.stride(), x.dtype, x.requires_grad, x.is_neg())
-    return x.data_ptr(), facts
+def fingerprint(x: Any) -> tuple[int, tuple[Any, ...] | None]:
+    """Pointer, and the facts that :func:`view` depends on; None without storage or strides."""
+    try:
+        return x.data_ptr(), (x.device, x.shape, x.stride(), x.dtype, x.requires_grad, x.is_neg())
+    except (RuntimeError, AttributeError, TypeError):  # the last of the class Tensor itself
+        return 0, None
 
 
 def current_stream(ordinal: int) -> int:
     """Handle of torch's current stream on a device."""
-    return sys.modules["torch"].cuda.current_stream(ordinal).cuda_stream or _LEGACY
+    return stream_reader(ordinal)()
+
+
+def stream_reader(ordinal: int) -> Callable[[], int]:
+    """What gives :func:`current_stream` of one device."""
+    torch = sys.modules["torch"]
+    # What torch's compiled code asks: torch.cuda.current_stream makes an object of a class in Python.
+    asks = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    if asks is None:
+        return lambda: torch.cuda.current_stream(ordinal).cuda_stream or _LEGACY
+    return lambda: asks(ordinal) or _LEGACY
 
 
 def empty(like: ArrayView, shape: tuple[int, ...], dtype: str, stream: int | None) -> ArrayView:
@@ -108,10 +119,18 @@ def empty(like: ArrayView, shape: tuple[int, ...], dtype: str, stream: int | Non
     return view(made, "the result", writable=False)
 
 
-def new_like(x: Any, _ordinal: int, shape: tuple[int, ...], dtype: str) -> Any:
-    """A new tensor beside ``x``, from the pool of torch's current stream."""
+def allocator(_ordinal: int, shape: tuple[int, ...], dtype: str) -> Callable[[Any], Any]:
+    """What makes new tensors beside a given one, from the pool of torch's current stream."""
     torch = sys.modules["torch"]
-    return torch.empty(shape, dtype=getattr(torch, dtype), device=x.device)
+    torch_dtype, plain = getattr(torch, dtype), (torch.Tensor, torch.nn.Parameter)
+
+    def allocate(x: Any) -> Any:
+        # The quicker new_empty makes a tensor of a program's own class beside one of that class.
+        if x.__class__ in plain:
+            return x.new_empty(shape, dtype=torch_dtype)
+        return torch.empty(shape, dtype=torch_dtype, device=x.device)
+
+    return allocate
 
 
 def _on_stream(torch: Any, like: ArrayView, stream: int | None) -> Any:

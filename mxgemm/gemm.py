@@ -25,7 +25,7 @@ from mxgemm.road import begin, finish, run_and_verify
 from mxgemm.verify import CheckResult
 from mxgemm.warm import WarmCalls
 
-__all__ = ["check", "explain", "gemm", "gemm_grouped", "gemm_outcome", "prepare"]
+__all__ = ["check", "explain", "forget_warmed", "gemm", "gemm_grouped", "gemm_outcome", "prepare"]
 
 _WARM = WarmCalls()
 _PLAIN = frozenset({int, float})
@@ -82,8 +82,8 @@ def gemm(
     stream : stream or int, optional
         Of the device; None is the current stream of the library of ``out``, else of A.  On the CPU only None.
     workspace : array, optional
-        uint8 on the device, at least ``Plan.workspace_bytes``, 16-byte aligned; None allocates what is
-        needed, which a CUDA graph cannot capture.  On the CPU only None.
+        uint8 on the device, at least ``Plan.workspace_bytes``, 16-byte aligned, apart from the operands;
+        None allocates what is needed, which a CUDA graph cannot capture.  On the CPU only None.
 
     Returns
     -------
@@ -100,32 +100,33 @@ def gemm(
         When ``verify`` finds an entry outside its bound; the certificate and the array are attached.
     """
     policy = default_policy()
-    warm = result_key = None
-    plain = alpha.__class__ in _PLAIN and beta.__class__ in _PLAIN and out_dtype is None
+    key = None
+    plain = alpha.__class__ in _PLAIN and beta.__class__ in _PLAIN
     # 1 hashes like True, and only the slow road says that op() takes a bool.
     plain = plain and transpose_a.__class__ is transpose_b.__class__ is bool
-    usual = epilogue is None and verify is None and device is None and workspace is None
-    if plain and usual:
+    if plain and epilogue is None and verify is None and device is None and out_dtype is None:
         keywords = (
             alpha, alpha.__class__, beta, beta.__class__, transpose_a, transpose_b, precision, max_error
         )  # fmt: skip
-        if out is None and stream is None:
-            result_key, out = _WARM.new_result(policy, (a, b, c), keywords)
-        warm = None if out is None else _WARM.key(policy, (a, b, out, c), keywords)
-        if warm is not None and _WARM.run(*warm, stream, out, policy):
-            return out
+        result, key = _WARM.attempt(policy, a, b, c, out, workspace, stream, keywords)
+        if result is not None:
+            return result
     options: Options = {
         "alpha": alpha, "beta": beta, "transpose_a": transpose_a, "transpose_b": transpose_b,
         "precision": precision, "max_error": max_error, "out": out, "out_dtype": out_dtype,
         "epilogue": epilogue, "verify": verify, "device": device, "stream": stream, "workspace": workspace,
     }  # fmt: skip
+    version = _WARM.version
     begun = begin((a, b, c), options, policy)
     result = finish(begun, policy, observed=False).array
-    if warm is not None:
-        _WARM.remember(warm[0], begun)
-    elif result_key is not None:
-        _WARM.remember_result(result_key, begun)
+    if key is not None:
+        _WARM.remember(key, begun, version)
     return result
+
+
+def forget_warmed() -> None:
+    """Let every later call choose its kernel anew."""
+    _WARM.forget()
 
 
 def gemm_outcome(a: Any, b: Any, c: Any = None, **options: Unpack[Options]) -> GemmResult:

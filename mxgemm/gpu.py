@@ -17,13 +17,23 @@ from mxgemm.array import ArrayView
 from mxgemm.call import Call
 from mxgemm.configs import Configuration
 from mxgemm.errors import UnsupportedError
-from mxgemm.kernels import KernelInstance, Lowering, PackInstance, lower
+from mxgemm.kernels import KernelInstance, Lowering, PackInstance, lower, signature
+from mxgemm.kernels import remembered as choices
 from mxgemm.plan import Plan
 from mxgemm.problem import GemmProblem, pose
 from mxgemm.shapes import Operand, contiguous
 from mxgemm.units.run import FLOAT8_OVERFLOW, OPERAND_OVERFLOW
 
-__all__ = ["DeviceRun", "compile_ahead", "kernels_of", "lower_call", "run_device"]
+__all__ = [
+    "DeviceRun",
+    "alignments",
+    "compile_ahead",
+    "kernels_of",
+    "lower_call",
+    "run_device",
+    "to_copy",
+    "unread_flags",
+]
 
 _FLAGS = {1: OPERAND_OVERFLOW, 2: FLOAT8_OVERFLOW}
 _FLAG_BYTES = 4
@@ -73,23 +83,28 @@ def new_result(call: Call, ordinal: int, stream: int) -> ArrayView:
     return ArrayView("numpy", "cuda", ordinal, memory.pointer, shape, operand.strides, dtype, memory)
 
 
-def lower_call(call: Call, made: Plan, *, may_allocate: bool = True) -> tuple[Plan, Lowering]:
+def lower_call(
+    call: Call, made: Plan, *, may_allocate: bool = True, remembered: bool = True
+) -> tuple[Plan, Lowering]:
     """Choose the kernel for a planned call; the Plan then names it and the workspace.
 
     Parameters
     ----------
     may_allocate : bool
         Whether there can be workspace: not while a stream captures a CUDA graph without ``workspace=``.
+    remembered : bool
+        Whether a choice that autotune measured counts.
     """
     lowering = _lowered(
         made.problem,
         made.configuration,
         call.capabilities.arch,
         str(made.problem.epilogue),
-        tuple((name, _alignment(view)) for name, view in pointers_of(call, call.out)),
-        call.capabilities.multiprocessors,
-        _to_copy(call),
+        alignments(call),
+        (call.capabilities.name, call.capabilities.multiprocessors),
+        to_copy(call),
         may_allocate=may_allocate,
+        version=choices.version() if remembered else None,
     )
     named = replace(
         made, kernel=lowering.instance, workspace_bytes=lowering.workspace_bytes, notes=lowering.notes
@@ -104,23 +119,29 @@ def _lowered(  # noqa: PLR0917 — a cache key in order
     arch: str,
     _epilogue: str,
     alignment: tuple[tuple[str, int], ...],
-    multiprocessors: int,
+    on: tuple[str, int],
     copied: frozenset[str],
     *,
     may_allocate: bool,
+    version: int | None,
 ) -> Lowering:
     """Remember the kernel of a problem, which depends on nothing else.
 
-    The epilogue's text tells clamp(-0.0, …) from clamp(0.0, …), which are equal as numbers.
+    The epilogue's text tells clamp(-0.0, …) from clamp(0.0, …), which are equal as numbers; ``on`` is a
+    device's name and multiprocessors, and ``version`` tells what autotune had measured, if that counts.
     """
+    pointers = dict(alignment)
+    words = "" if version is None else signature(problem, configuration, arch, pointers, copied)
+    preferred = None if version is None else choices.find(choices.Key(*on, words))
     return lower(
         problem,
         configuration,
         arch,
-        alignment=dict(alignment),
-        multiprocessors=multiprocessors,
+        alignment=pointers,
+        multiprocessors=on[1],
         copied=copied,
         may_allocate=may_allocate,
+        preferred=preferred,
     )
 
 
@@ -129,12 +150,22 @@ def pointers_of(call: Call, out: ArrayView | None) -> list[tuple[str, ArrayView]
     return [*call.inputs(), *([("d", out)] if out is not None else [])]
 
 
+def alignments(call: Call) -> tuple[tuple[str, int], ...]:
+    """Bytes, at most 16, that each array's pointer is aligned to, by the name that kernels know it by.
+
+    None for a product of host arrays: their copies, and its result, are whole allocations.
+    """
+    if call.a.host is not None:
+        return ()
+    return tuple((name, _alignment(view)) for name, view in pointers_of(call, call.out))
+
+
 def _alignment(view: ArrayView) -> int:
     """Bytes, at most 16, that the pointer is aligned to."""
     return math.gcd(view.pointer, 16)
 
 
-def _to_copy(call: Call) -> frozenset[str]:
+def to_copy(call: Call) -> frozenset[str]:
     """Overlapped inputs to copy first: all but a C that is D itself, whose entries are read just before."""
     problem = call.problem
     in_place = (
@@ -215,12 +246,12 @@ def run_device(
     array.acquire(stream, [view for _, view in pointers_of(call, out)])
     flags = _Flags(ordinal, stream, wanted=observe) if lowering.has_flags else None
     pointers = {name: view.pointer for name, view in pointers_of(call, out)}
-    memory = _workspace(lowering, workspace, ordinal, stream)
+    memory = _workspace(lowering, workspace, pointers_of(call, out), stream)
     for launch in lowering.launches(pointers, workspace=memory.pointer, flags=flags.pointer if flags else 0):
         kernel = kernels[launch.instance.entry]
         device.launch(
             kernel, launch.grid, (launch.instance.threads,), stream, launch.arguments,
-            maps=launch.maps, pointers=launch.pointers,
+            maps=launch.maps, pointers=launch.pointers, programmatic=launch.instance.programmatic,
         )  # fmt: skip
     memory.done(stream)
     if flags:
@@ -230,10 +261,24 @@ def run_device(
     return DeviceRun(out, stream, flags.read if flags else tuple)
 
 
-def _workspace(lowering: Lowering, given: ArrayView | None, ordinal: int, stream: int) -> array.Workspace:
+def _workspace(
+    lowering: Lowering, given: ArrayView | None, views: list[tuple[str, ArrayView]], stream: int
+) -> array.Workspace:
+    """Memory for the copies of a product of these arrays, its result the last.
+
+    Raises
+    ------
+    UnsupportedError
+        Where the caller's meets one of them.
+    """
     if not lowering.workspace_bytes:
         return array.Workspace(0)
-    return array.workspace(given, lowering.workspace_bytes, ordinal, stream)
+    found = array.workspace(given, lowering.workspace_bytes, views[-1][1].ordinal, stream)
+    for name, view in views if given is not None else ():
+        first, past = view.byte_range
+        if max(first, found.pointer) < min(past, found.pointer + lowering.workspace_bytes):
+            raise UnsupportedError(f"workspace shares memory with {name}; bring memory of its own")
+    return found
 
 
 def _release_copies(views: list[tuple[str, ArrayView]], stream: int) -> None:

@@ -35,6 +35,7 @@ def known_words() -> tuple[str, ...]:
         "contraction",
         "window",
         "epilogue",
+        "autotune",
     )
 
 

@@ -50,12 +50,15 @@ class Begun:
         The caller's keywords.
     lowering : Lowering or None
         The launches on a GPU; None on the CPU model.
+    may_allocate : bool
+        Whether the lowering was chosen as one that may have workspace.
     """
 
     call: Call
     plan: Plan
     options: Options
     lowering: Lowering | None = None
+    may_allocate: bool = True
 
 
 def begin(operands: tuple[Any, Any, Any], options: Options, policy: Policy) -> Begun:
@@ -75,8 +78,11 @@ def begin(operands: tuple[Any, Any, Any], options: Options, policy: Policy) -> B
 
     call = gpu.as_uploaded(call)
     planned = _plan(call, options, policy)
-    made, lowering = gpu.lower_call(call, planned, may_allocate=_may_allocate(call, options))
-    return Begun(call, made, options, lowering)
+    may_allocate = _may_allocate(call, options)
+    made, lowering = gpu.lower_call(
+        call, planned, may_allocate=may_allocate, remembered=not policy.restrictions.disables("autotune")
+    )
+    return Begun(call, made, options, lowering, may_allocate)
 
 
 def _may_allocate(call: Call, options: Options) -> bool:

@@ -67,7 +67,35 @@ def test_out_is_written_in_place_and_expanded_out_is_refused() -> None:
         array.view(torch.zeros(1, 3).expand(2, 3), "out", writable=True)
 
 
-def test_host_tensors_have_no_prepared_road() -> None:
-    x = torch.zeros(2, 2)
-    array.view(x)
-    assert array.fingerprint(x) is None
+def test_a_fingerprint_tells_whatever_decides_about_a_tensor() -> None:
+    x = torch.zeros(4, 6)
+    pointer, facts = array.fingerprint(x)
+    assert pointer == x.data_ptr()
+    assert array.fingerprint(torch.ones(4, 6))[1] == facts
+    others = [
+        x.T, x[:2], x[:, ::2], x.double(), x.bfloat16(), torch.zeros(4, 6, requires_grad=True),
+        torch._neg_view(x), torch.empty(4, 6, device="meta"),
+    ]  # fmt: skip
+    found = [array.fingerprint(one)[1] for one in others]
+    assert facts not in found
+    assert len(set(found)) == len(found)
+
+
+def test_a_tensor_that_changes_in_place_gets_another_fingerprint() -> None:
+    x = torch.zeros(4, 6)
+    facts = array.fingerprint(x)
+    x.t_()
+    assert array.fingerprint(x) != facts
+    x.t_().requires_grad_(True)
+    assert array.fingerprint(x) != facts
+    x.requires_grad_(False)
+    assert array.fingerprint(x) == facts
+    x.data = torch.zeros(4, 6)
+    assert array.fingerprint(x) != facts
+
+
+def test_tensors_without_storage_or_strides_have_no_fingerprint() -> None:
+    dense = torch.zeros(4, 6)
+    nested = torch.nested.nested_tensor([torch.zeros(2, 3), torch.zeros(3, 3)])
+    for x in (dense.to_sparse(), dense.to_sparse_csr(), nested):
+        assert array.fingerprint(x)[1] is None

@@ -137,6 +137,23 @@ def test_packing_is_captured_with_a_workspace() -> None:
     gpu.assert_same(out, gpu.predicted(a, b, precision="native"))
 
 
+def test_a_warmed_call_is_captured_with_a_workspace() -> None:
+    torch = gpu.library("torch")
+    x, y, out, a, b = packed_case()
+    plan = mx.prepare(x, y, out=out, precision="native")
+    workspace = torch.empty(plan.workspace_bytes, dtype=torch.uint8, device="cuda")
+    for _ in range(2):
+        mx.gemm(x, y, out=out, precision="native", workspace=workspace)
+    with torch_graph() as graph, gpu.launches() as slow:
+        mx.gemm(x, y, out=out, precision="native", workspace=workspace)
+    assert len(slow) == 0, "the call took the slow road"
+    workspace.fill_(255)
+    out.zero_()
+    graph.replay()
+    torch.cuda.synchronize()
+    gpu.assert_same(out, gpu.predicted(a, b, precision="native"))
+
+
 def test_a_workspace_is_checked() -> None:
     torch = gpu.library("torch")
     x, y, out, _, _ = packed_case()
@@ -235,6 +252,55 @@ def test_a_warmed_call_allocates_and_waits_for_nothing(name: str, dtype: str, pr
     assert [one for one in names if COSTLY.search(one)] == []
     assert len(slow) == 0, "the call took the slow road"
     gpu.assert_same(z, gpu.predicted(a, b, precision=precision))
+
+
+@pytest.mark.parametrize("brought", [True, False], ids=["workspace=", "workspace of ours"])
+def test_a_warmed_call_that_packs_waits_for_nothing(brought: bool) -> None:
+    torch = gpu.library("torch")
+    x, y, out, a, b = packed_case()
+    needed = mx.explain(x, y, out=out, precision="native").workspace_bytes
+    options = {"workspace": torch.empty(needed, dtype=torch.uint8, device="cuda")} if brought else {}
+    for _ in range(2):
+        mx.gemm(x, y, out=out, precision="native", **options)
+    out.zero_()
+    torch.cuda.synchronize()
+    torch.cuda._sleep(400_000_000)
+    marker = torch.cuda.Event()
+    marker.record()
+    with driver_calls() as names, gpu.launches() as slow:
+        for _ in range(8):
+            mx.gemm(x, y, out=out, precision="native", **options)
+    assert not marker.query(), "the call waited for the device"
+    assert (names, len(slow)) == ([], 0)
+    gpu.assert_same(out, gpu.predicted(a, b, precision="native"))
+
+
+@pytest.mark.parametrize("name", ["cupy", "torch"])
+def test_workspace_of_many_warmed_calls_is_apart_on_streams_that_run_at_once(name: str) -> None:
+    """Each stream's product has operands of its own: workspace that both held would give wrong bits."""
+    cupy = gpu.library("cupy")
+    pairs = [gpu.operands("float64", 96, 64, 160, seed=seed) for seed in (1, 2)]
+    given = [(gpu.TO[name](a)[:, ::2], gpu.TO[name](b[:80])) for a, b in pairs]
+    outs = [gpu.TO[name](np.zeros((96, 64))) for _ in pairs]
+    streams = [cupy.cuda.Stream(non_blocking=True) for _ in pairs]
+    cupy.cuda.Device().synchronize()
+    for _ in range(30):
+        for (x, y), out, stream in zip(given, outs, streams, strict=True):
+            mx.gemm(x, y, out=out, precision="native", stream=stream)
+    cupy.cuda.Device().synchronize()
+    for (a, b), out in zip(pairs, outs, strict=True):
+        gpu.assert_same(out, gpu.predicted(a[:, ::2], b[:80], precision="native"))
+
+
+@pytest.mark.parametrize("name", ["cupy", "torch"])
+def test_warmed_calls_without_out_make_results_of_their_own(name: str) -> None:
+    host = [gpu.operands("float16", 64, 80, 96, seed=seed) for seed in range(4)]
+    given = [tuple(gpu.TO[name](one) for one in pair) for pair in host]
+    with gpu.launches() as slow:
+        results = [mx.gemm(*pair, precision="native") for pair in given]
+    assert len(slow) <= 1
+    for found, (a, b) in zip(results, host, strict=True):
+        gpu.assert_same(found, gpu.predicted(a, b, precision="native"))
 
 
 def test_a_warmed_call_takes_nothing_from_cupys_pool() -> None:

@@ -19,7 +19,7 @@ ORDER = (
     "plan",
     "device", "kernels",
     "array", "window", "verify",
-    "options", "call", "outcome", "run", "gpu", "road", "warm", "gemm",
+    "options", "call", "outcome", "run", "gpu", "road", "warm", "gemm", "autotune",
     "lang", "cuda", "report", "cli",
 )  # fmt: skip
 # The two faces of the package: they import the parts, and only the command line imports them.

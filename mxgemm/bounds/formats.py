@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
 
 __all__ = ["FORMATS", "UNIT_FORMAT", "Format", "power", "product_grid"]
 
@@ -28,8 +27,6 @@ class Format:
         Significand digits p, the leading one included.
     emin, emax : int
         Exponents of the least and the largest normal number.
-    ties : str
-        How conversion to it breaks ties: "even" or "away".
     largest : Fraction
         The largest finite number.
     saturates : bool
@@ -40,7 +37,6 @@ class Format:
     digits: int
     emin: int
     emax: int
-    ties: Literal["even", "away"] = "even"
     largest: Fraction = Fraction(0)
     saturates: bool = False
 
@@ -65,20 +61,20 @@ class Format:
         return self.largest + power(self.emax - self.digits)
 
 
-def _format(name: str, digits: int, emax: int, ties: Literal["even", "away"] = "even") -> Format:
+def _format(name: str, digits: int, emax: int) -> Format:
     largest = power(emax + 1) - power(emax + 1 - digits)
-    return Format(name, digits, 1 - emax, emax, ties, largest)
+    return Format(name, digits, 1 - emax, emax, largest)
 
 
 # Sources: IEEE 754-2019 table 3.5; OCP 8-bit floating point (e4m3 has no Inf and reaches 448).
 FORMATS = {
     "float16": _format("float16", 11, 15),
     "bfloat16": _format("bfloat16", 8, 127),
-    "tf32": _format("tf32", 11, 127, "away"),
+    "tf32": _format("tf32", 11, 127),
     "float32": _format("float32", 24, 127),
     "float64": _format("float64", 53, 1023),
-    "float8_e4m3fn": Format("float8_e4m3fn", 4, -6, 8, "even", Fraction(448), True),
-    "float8_e5m2": Format("float8_e5m2", 3, -14, 15, "even", Fraction(57344), True),
+    "float8_e4m3fn": Format("float8_e4m3fn", 4, -6, 8, Fraction(448), True),
+    "float8_e5m2": Format("float8_e5m2", 3, -14, 15, Fraction(57344), True),
 }
 
 UNIT_FORMAT = {"f16": "float16", "bf16": "bfloat16", "tf32": "tf32", "f64": "float64"}

@@ -31,8 +31,7 @@ def rounded_class(x: Float64, configuration: Configuration) -> Float64:
     form = FORMATS[UNIT_FORMAT[configuration.rounds_to]]
     magnitude = np.abs(x)
     overflows = (magnitude >= upward(form.overflow)) & np.isfinite(x)
-    least = upward(form.half_subnormal)
-    vanishes = magnitude <= least if form.ties == "even" else magnitude < least
+    vanishes = magnitude <= upward(form.half_subnormal)  # ties go to the even 0
     if not (overflows.any() or vanishes.any()):
         return x
     return np.where(overflows, np.copysign(np.inf, x), np.where(vanishes, np.copysign(0.0, x), x))

@@ -14,7 +14,15 @@ if TYPE_CHECKING:
     from mxgemm.device.driver import DriverError, available, check_process, count, on_device, ordinal_of
     from mxgemm.device.kernel import CompiledKernel, compiled, cubin, is_compiled
     from mxgemm.device.launcher import BoundLaunch, Launcher, launch
-    from mxgemm.device.memory import Buffer, allocate, allocate_zeroed, copy_to_device, copy_to_host
+    from mxgemm.device.memory import (
+        Buffer,
+        allocate,
+        allocate_zeroed,
+        borrow,
+        copy_to_device,
+        copy_to_host,
+        give_back,
+    )
     from mxgemm.device.properties import capabilities, compile_arch
     from mxgemm.device.streams import (
         LEGACY,
@@ -40,6 +48,7 @@ __all__ = [
     "allocate",
     "allocate_zeroed",
     "available",
+    "borrow",
     "capabilities",
     "check_process",
     "compile_arch",
@@ -49,6 +58,7 @@ __all__ = [
     "copy_to_host",
     "count",
     "cubin",
+    "give_back",
     "is_capturing",
     "is_compiled",
     "launch",
@@ -77,6 +87,7 @@ __getattr__ = loader(
         "allocate": "memory",
         "allocate_zeroed": "memory",
         "available": "driver",
+        "borrow": "memory",
         "capabilities": "properties",
         "check_process": "driver",
         "compile_arch": "properties",
@@ -86,6 +97,7 @@ __getattr__ = loader(
         "copy_to_host": "memory",
         "count": "driver",
         "cubin": "kernel",
+        "give_back": "memory",
         "is_capturing": "streams",
         "is_compiled": "kernel",
         "launch": "launcher",

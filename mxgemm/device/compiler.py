@@ -121,15 +121,12 @@ def nvrtc_version() -> tuple[int, int]:
     Raises
     ------
     UnsupportedError
-        Without cuda-core.
+        Without cuda-bindings, which cuda-core brings.
     CompilationError
         Without NVRTC.
     """
-    driver.core()
-    from cuda.bindings import nvrtc
-
     try:
-        _status, major, minor = nvrtc.nvrtcVersion()
+        _status, major, minor = driver.bindings("nvrtc").nvrtcVersion()
     except (RuntimeError, OSError) as error:
         raise CompilationError(
             "kernels are compiled with NVRTC, which is not installed; install nvidia-cuda-nvrtc or a toolkit"

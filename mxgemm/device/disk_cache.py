@@ -6,6 +6,8 @@ import hashlib
 import json
 import logging
 import os
+import time
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -71,14 +73,33 @@ def _open(at: Location) -> Any:
         return None
 
 
+def _read(at: Location, name: str) -> bytes:
+    """One entry, as FileStreamProgramCache gives it.
+
+    Its file is read where that class keeps it, because importing cuda.core takes longer than all else of a
+    hit; whatever is not there is asked of the class itself.
+    """
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    path = Path(at[0]) / "entries" / digest[:2] / digest[2:]
+    try:
+        data = path.read_bytes()
+    except OSError:
+        cache = _open(at)
+        if cache is None:
+            raise
+        return bytes(cache[name])
+    with suppress(OSError):  # the entries that were read last stay longest
+        os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
+    return data
+
+
 def load(at: Location | None, digest: str, entry: str, arch: str) -> compiler.CompiledCubin | None:
     """The stored machine code; None when it is missing, damaged or unreadable."""
-    cache = None if at is None else _open(at)
-    if cache is None:
+    if at is None:
         return None
     try:
-        code, facts = bytes(cache[digest]), json.loads(bytes(cache[f"{digest}.json"]))
-    except (KeyError, OSError, ValueError):
+        code, facts = _read(at, digest), json.loads(_read(at, f"{digest}.json"))
+    except (LookupError, OSError, ValueError):
         return None
     if not isinstance(facts, dict) or facts.get("sha256") != hashlib.sha256(code).hexdigest():
         _log.warning("a kernel on disk is damaged and is compiled again: %s", digest)

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import ctypes
+import importlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
 from mxgemm.errors import MxgemmError, UnsupportedError
 
-__all__ = ["DriverError", "available", "call", "check_process", "core", "count", "on_device", "ordinal_of"]
+__all__ = [
+    "DriverError",
+    "Process",
+    "available",
+    "bindings",
+    "call",
+    "check_process",
+    "constant",
+    "core",
+    "count",
+    "foreign",
+    "handle",
+    "is_current",
+    "on_device",
+    "ordinal_of",
+    "procedure",
+    "status_name",
+]
 
 _NO_PACKAGE = (
     "GPUs need the packages cuda-core and CuPy, which are not installed; install mxgemm[cu13] "
@@ -39,15 +58,15 @@ class DriverError(MxgemmError, RuntimeError):
         super().__init__(f"the CUDA driver refused {what}: {status}{hint}")
 
 
-class _Process:
-    """Whether this process used CUDA, and whether it is a fork of one that did."""
+class Process:
+    """Whether this process used CUDA, and whether it is a fork of one that did: see :func:`check_process`."""
 
     used = False
     forked = False
 
 
 def _after_fork_in_child() -> None:
-    _Process.forked = _Process.used
+    Process.forked = Process.used
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
@@ -61,8 +80,11 @@ def check_process() -> None:
     UnsupportedError
         Naming the spawn start method.
     """
-    if _Process.forked:
+    if Process.forked:
         raise UnsupportedError(_FORKED)
+
+
+_importing = threading.RLock()
 
 
 @lru_cache(maxsize=1)
@@ -74,11 +96,31 @@ def core() -> Any:
     UnsupportedError
         When it is not installed.
     """
+    return _module("cuda.core")
+
+
+def bindings(name: str) -> Any:
+    """A module of ``cuda.bindings``, which loads in a fraction of the time of ``cuda.core``.
+
+    Raises
+    ------
+    UnsupportedError
+        When it is not installed.
+    """
+    return _module(f"cuda.bindings.{name}")
+
+
+def _module(name: str) -> Any:
+    """A module of the ``cuda`` packages.
+
+    They import each other, so that two threads that import different ones first would wait for each other;
+    Python then hands out half a module.  One thread imports at a time.
+    """
     try:
-        import cuda.core
+        with _importing:
+            return importlib.import_module(name)
     except ImportError as error:
         raise UnsupportedError(_NO_PACKAGE) from error
-    return cuda.core
 
 
 @lru_cache(maxsize=1)
@@ -90,9 +132,7 @@ def _driver() -> Any:
     UnsupportedError
         Without the package, a driver or a device.
     """
-    core()
-    from cuda.bindings import driver
-
+    driver = bindings("driver")
     try:
         (status,) = driver.cuInit(0)
     except (RuntimeError, OSError) as error:
@@ -101,7 +141,7 @@ def _driver() -> Any:
         raise UnsupportedError(_FORKED)
     if status.value != 0:
         raise UnsupportedError(_NO_DRIVER.format(why=status.name))
-    _Process.used = True
+    Process.used = True
     return driver
 
 
@@ -125,15 +165,33 @@ def call(function: str, *arguments: Any) -> Any:
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def function(name: str) -> Any:
-    """A function of the driver API, for calls that check the status themselves."""
-    return getattr(_driver(), name)
-
-
 def procedure(name: str, since: int) -> int:
     """Address of a function of the driver API, for calls on memory of ours; ``since`` as in 12000."""
     address, _ = call("cuGetProcAddress", name.encode(), since, 0)
     return int(address)
+
+
+def foreign(name: str, since: int, *kinds: Any) -> Callable[..., int]:
+    """A function of the driver API through ctypes, at a fraction of its wrapper's cost; returns the status.
+
+    It lets other threads run meanwhile: a launch that waits for room in its stream may wait for a host
+    callback that needs the interpreter.  Without ``kinds`` it takes arguments that ctypes converted before.
+    """
+    check_process()
+    return _foreign(_driver(), name, since, kinds)
+
+
+@lru_cache(maxsize=64)
+def _foreign(_driver: Any, name: str, since: int, kinds: tuple[Any, ...]) -> Callable[..., int]:
+    return ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(procedure(name, since))
+
+
+def status_name(status: int) -> str:
+    """The driver's name for a status, for example "CUDA_ERROR_OUT_OF_MEMORY"."""
+    try:
+        return str(_driver().CUresult(status).name)
+    except ValueError:  # a driver newer than the bindings
+        return f"error {status}"
 
 
 def constant(enumeration: str, name: str) -> Any:
@@ -162,6 +220,12 @@ def count() -> int:
     UnsupportedError
         Without cuda-core or a driver, and after a fork.
     """
+    check_process()
+    return _count(_driver())
+
+
+@lru_cache(maxsize=4)
+def _count(_driver: Any) -> int:
     return int(call("cuDeviceGetCount"))
 
 

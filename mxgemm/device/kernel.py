@@ -26,7 +26,8 @@ class CompiledKernel:
         The device that it is prepared for.
     shared_bytes : int
         Dynamic shared memory of a launch, in bytes.
-    handle : cuda.core.Kernel
+    handle : CUkernel
+        The driver's.
     """
 
     cubin: compiler.CompiledCubin
@@ -156,16 +157,15 @@ def _load(
             f"{entry} needs {needed} bytes of shared memory a block; {offered.name} offers {limit}"
         )
     with driver.on_device(ordinal):
-        handle = driver.core().ObjectCode.from_cubin(code.code, name=entry).get_kernel(entry)
+        library = driver.call("cuLibraryLoadData", code.code, [], [], 0, [], [], 0)  # for the process's life
+        handle = driver.call("cuLibraryGetKernel", library, entry.encode())
         _prepare(handle, ordinal, shared_bytes)
     return CompiledKernel(code, ordinal, shared_bytes, handle)
 
 
 def _prepare(handle: Any, ordinal: int, shared_bytes: int) -> None:
     """Load the code now, not at the first launch (which may be captured), and allow its shared memory."""
-    driver.call("cuKernelGetFunction", handle.handle)
+    driver.call("cuKernelGetFunction", handle)
     name = "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
     attribute = driver.constant("CUfunction_attribute", name)
-    driver.call(
-        "cuKernelSetAttribute", attribute, shared_bytes, handle.handle, driver.call("cuDeviceGet", ordinal)
-    )
+    driver.call("cuKernelSetAttribute", attribute, shared_bytes, handle, driver.call("cuDeviceGet", ordinal))

@@ -1,19 +1,22 @@
 """Launches: prepared once, then queued in a few microseconds.
 
-:class:`Launcher` takes any arguments through ``cuda.core.launch``, whose cost grows with their number (5.2
-microseconds with 12 arguments, 6.6 with 32, measured on an H200's host).  :class:`BoundLaunch` is for
-parameters of 8 bytes of which only the leading pointers change, and costs the same however many there are;
-tensor maps may lead them, which follow the pointers.
+:class:`BoundLaunch` is for parameters of 8 bytes of which only the leading pointers change; a call with the
+pointers and the stream of an earlier one writes nothing at all before it asks the driver.  Tensor maps may
+lead the parameters, which follow the pointers.  :class:`Launcher` takes any arguments.  Both go to
+cuLaunchKernelEx through ctypes, with memory that is laid out once for each launch that is under way.
 """
 
 from __future__ import annotations
 
 import ctypes
 import struct
-from functools import lru_cache, partial
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from mxgemm.device import driver, streams
+from mxgemm.device import driver
+from mxgemm.device.launch_frame import Configuration, Frame
+from mxgemm.device.scalar_layout import SLOT, ScalarLayout
 from mxgemm.device.tensor_map import EncodedMap, TensorMap
 
 if TYPE_CHECKING:
@@ -21,10 +24,46 @@ if TYPE_CHECKING:
 
 __all__ = ["BoundLaunch", "Launcher", "launch"]
 
+process = driver.Process  # read at every launch, which a call of check_process would cost a twentieth
 _LAUNCHERS = 1024  # launch configurations kept for one-off launches
 
 
-class Launcher:
+class _Prepared:
+    """What launches of both kinds share: the kernel, its device, and what a refusal means."""
+
+    __slots__ = ("_configuration", "_several", "kernel")
+
+    def __init__(self, kernel: CompiledKernel, configuration: Configuration) -> None:
+        self.kernel, self._configuration = kernel, configuration
+        self._several = driver.count() > 1
+
+    def _frame(self, places: list[int]) -> Frame:
+        return Frame(int(self.kernel.handle), self._configuration, places)
+
+    def _is_elsewhere(self) -> bool:
+        """Whether another device than the kernel's is current in this thread; raise after a fork."""
+        driver.check_process()
+        return not driver.is_current(self.kernel.ordinal)
+
+    def _must_retry(self, status: int) -> bool:
+        """Whether a refused launch is to be repeated with the kernel's device current; raise otherwise."""
+        name = driver.status_name(status)
+        # With one device, only a thread that never used CUDA lacks a context; nothing was queued.
+        if name == "CUDA_ERROR_INVALID_CONTEXT" and not driver.is_current(self.kernel.ordinal):
+            return True
+        told = (*self._configuration.dimensions, self._configuration.shared_bytes)
+        raise driver.DriverError(f"to launch {self.kernel.entry} as {told}", name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Arguments:
+    """A layout, and its frames with their memory that no thread is using; list.pop and append are atomic."""
+
+    layout: ScalarLayout
+    unused: list[tuple[Frame, Any]] = field(default_factory=list)
+
+
+class Launcher(_Prepared):
     """A kernel with its launch configuration; calling it queues one launch and does nothing else.
 
     Parameters
@@ -38,7 +77,7 @@ class Launcher:
         Let the launch begin while its predecessor in the stream ends (the kernel waits for what it reads).
     """
 
-    __slots__ = ("_config", "_handle", "_launch", "_several", "_wrapper", "kernel")
+    __slots__ = ("_layouts",)
 
     def __init__(
         self,
@@ -49,17 +88,8 @@ class Launcher:
         cluster: tuple[int, ...] | None = None,
         programmatic: bool = False,
     ) -> None:
-        core = driver.core()
-        self.kernel = kernel
-        self._handle, self._launch, self._wrapper = kernel.handle, core.launch, streams.wrapper
-        self._several = driver.count() > 1
-        self._config = core.LaunchConfig(
-            grid=grid,
-            block=block,
-            cluster=cluster,
-            shmem_size=kernel.shared_bytes,
-            programmatic_stream_serialization=programmatic,
-        )
+        super().__init__(kernel, Configuration(grid, block, kernel.shared_bytes, cluster, programmatic))
+        self._layouts: dict[tuple[type, ...], _Arguments] = {}
 
     def __call__(self, stream: int, *arguments: Any) -> None:
         """Queue one launch; allocates nothing on the device, compiles nothing and waits for nothing.
@@ -69,47 +99,72 @@ class Launcher:
         stream : int
             A handle.
         *arguments
-            Python ints are 8 bytes wide (pointers, ``long long``), floats are ``double``; other widths
-            are NumPy or ctypes scalars.
+            Python ints are 8 bytes wide (pointers, ``long long``), floats are ``double``, bools ``bool``;
+            other widths are NumPy or ctypes scalars.
 
         Raises
         ------
+        DTypeError
+            For an argument of another type.
+        DriverError
+            When the driver refuses the launch.
         UnsupportedError
             After a fork.
         """
-        driver.check_process()
-        if self._several and not driver.is_current(self.kernel.ordinal):
-            self._on_device(stream, arguments)
+        if (self._several or process.forked) and self._is_elsewhere():
+            with driver.on_device(self.kernel.ordinal):
+                self(stream, *arguments)
             return
+        kinds = tuple(map(type, arguments))
+        made = self._layouts.get(kinds)
+        if made is None:
+            made = self._layouts.setdefault(kinds, _Arguments(ScalarLayout(kinds)))
         try:
-            self._launch(self._wrapper(stream), self._config, self._handle, *arguments)
-        except Exception as error:
-            # With one device, only a thread that never used CUDA lacks a context; nothing was queued.
-            if "CUDA_ERROR_INVALID_CONTEXT" not in str(error):
-                raise
-            self._on_device(stream, arguments)
-
-    def _on_device(self, stream: int, arguments: tuple[Any, ...]) -> None:
-        with driver.on_device(self.kernel.ordinal):
-            self._launch(self._wrapper(stream), self._config, self._handle, *arguments)
-
-
-class _Frame:
-    """Storage for the parameters of one launch, and the addresses that the driver reads them from."""
-
-    __slots__ = ("_addresses", "address", "maps", "values")
-
-    def __init__(self, parameters: bytes, maps: tuple[tuple[int, TensorMap], ...]) -> None:
-        count = len(parameters) // 8
-        self.values = (ctypes.c_int64 * count).from_buffer_copy(parameters)
-        self.maps = [(position, EncodedMap(spec)) for position, spec in maps]
-        first = ctypes.addressof(self.values)
-        places = [*(made.address for _, made in self.maps), *range(first, first + 8 * count, 8)]
-        self._addresses = (ctypes.c_void_p * len(places))(*places)
-        self.address = ctypes.addressof(self._addresses)
+            frame, memory = made.unused.pop()
+        except IndexError:
+            memory = (ctypes.c_byte * made.layout.nbytes)()
+            first = ctypes.addressof(memory)
+            frame = self._frame(list(range(first, first + made.layout.nbytes, SLOT)))
+        made.layout.write(memory, arguments)
+        if frame.stream != stream:
+            frame.send_to(stream)
+        status = frame.launch()
+        made.unused.append((frame, memory))
+        if status and self._must_retry(status):
+            with driver.on_device(self.kernel.ordinal):
+                self(stream, *arguments)
 
 
-class BoundLaunch:
+class _Pointers:
+    """The frame of a bound launch with its parameters: maps, pointers, constants.
+
+    Attributes
+    ----------
+    given : tuple of int or None
+        The pointers that are written.
+    """
+
+    __slots__ = ("_maps", "_pack", "_values", "frame", "given")
+
+    def __init__(self, launch: BoundLaunch) -> None:
+        count = len(launch.parameters) // 8
+        self._values = (ctypes.c_int64 * count).from_buffer_copy(launch.parameters)
+        self._pack = launch.pack
+        self._maps = [(position, EncodedMap(spec)) for position, spec in launch.maps]
+        first = ctypes.addressof(self._values)
+        places = [*(made.address for _, made in self._maps), *range(first, first + 8 * count, 8)]
+        self.frame = launch.frame_at(places)
+        self.given: tuple[int, ...] | None = None
+
+    def write(self, pointers: tuple[int, ...]) -> None:
+        """Let the next launches have these pointers, and aim the maps at them; what fails ends this frame."""
+        self._pack(self._values, 0, *pointers)
+        for position, made in self._maps:
+            made.aim(pointers[position])
+        self.given = pointers
+
+
+class BoundLaunch(_Prepared):
     """A kernel, its launch configuration and its constant arguments; a call gives the pointers.
 
     Parameters
@@ -123,9 +178,11 @@ class BoundLaunch:
         ``long long`` and ``double`` parameters.
     maps : tuple of (int, TensorMap)
         Each with the position among the pointers of the address that it starts at.
+    programmatic : bool
+        As for :class:`Launcher`.
     """
 
-    __slots__ = ("_frames", "_launch", "_maps", "_parameters", "_pointers", "_several", "_success", "kernel")
+    __slots__ = ("_unused", "maps", "pack", "parameters")
 
     def __init__(  # noqa: PLR0917  # in the driver's order
         self,
@@ -135,25 +192,32 @@ class BoundLaunch:
         pointers: int,
         constants: tuple[int | float, ...],
         maps: tuple[tuple[int, TensorMap], ...] = (),
+        *,
+        programmatic: bool = False,
     ) -> None:
-        self.kernel, self._pointers, self._maps = kernel, pointers, maps
-        handle = driver.handle("CUfunction", int(kernel.handle.handle))
-        dimensions = (*grid, *(1,) * (3 - len(grid)), *block, *(1,) * (3 - len(block)))
-        self._launch = partial(driver.function("cuLaunchKernel"), handle, *dimensions, kernel.shared_bytes)
-        self._success = driver.constant("CUresult", "CUDA_SUCCESS")
-        self._several = driver.count() > 1
+        super().__init__(kernel, Configuration(grid, block, kernel.shared_bytes, None, programmatic))
+        self.maps = maps
+        self.pack = struct.Struct(f"={pointers}Q").pack_into
         codes = "".join("d" if isinstance(value, float) else "q" for value in constants)
-        self._parameters = struct.pack(f"={pointers}q{codes}", *(0,) * pointers, *constants)
-        self._frames: list[_Frame] = []  # those that no thread is using; list.pop and append are atomic
+        self.parameters = struct.pack(f"={pointers}Q{codes}", *(0,) * pointers, *constants)
+        self._unused: list[_Pointers] = []  # no thread is using these; list.pop and append are atomic
+
+    def frame_at(self, places: list[int]) -> Frame:
+        """A frame for parameters at these addresses."""
+        return self._frame(places)
 
     def __call__(self, stream: int, *pointers: int) -> None:
+        """As :meth:`queue`."""
+        self.queue(stream, pointers)
+
+    def queue(self, stream: int, pointers: tuple[int, ...]) -> None:
         """Queue one launch; allocates nothing on the device, compiles nothing and waits for nothing.
 
         Parameters
         ----------
         stream : int
             A handle.
-        *pointers : int
+        pointers : tuple of int
 
         Raises
         ------
@@ -162,31 +226,24 @@ class BoundLaunch:
         UnsupportedError
             After a fork.
         """
-        driver.check_process()
-        if self._several and not driver.is_current(self.kernel.ordinal):
+        if (self._several or process.forked) and self._is_elsewhere():
             with driver.on_device(self.kernel.ordinal):
-                self(stream, *pointers)
+                self.queue(stream, pointers)
             return
-        frames = self._frames
         try:
-            frame = frames.pop()
+            one = self._unused.pop()
         except IndexError:
-            frame = _Frame(self._parameters, self._maps)
-        frame.values[: self._pointers] = pointers  # type: ignore[call-overload]  # ctypes takes any sequence
-        for position, made in frame.maps:
-            if made.target != pointers[position]:
-                made.aim(pointers[position])
-        (status,) = self._launch(streams.raw(stream), frame.address, 0)
-        frames.append(frame)
-        if status is not self._success:
-            self._refused(status, stream, pointers)
-
-    def _refused(self, status: Any, stream: int, pointers: tuple[int, ...]) -> None:
-        # With one device, only a thread that never used CUDA lacks a context; nothing was queued.
-        if status.name != "CUDA_ERROR_INVALID_CONTEXT" or driver.is_current(self.kernel.ordinal):
-            raise driver.DriverError(f"to launch {self.kernel.entry} as {self._launch.args[1:]}", status.name)
-        with driver.on_device(self.kernel.ordinal):
-            self(stream, *pointers)
+            one = _Pointers(self)
+        if one.given != pointers:
+            one.write(pointers)
+        frame = one.frame
+        if frame.stream != stream:
+            frame.send_to(stream)
+        status = frame.launch()
+        self._unused.append(one)
+        if status and self._must_retry(status):
+            with driver.on_device(self.kernel.ordinal):
+                self.queue(stream, pointers)
 
 
 def launch(
@@ -199,16 +256,18 @@ def launch(
     cluster: tuple[int, ...] | None = None,
     maps: tuple[tuple[int, TensorMap], ...] = (),
     pointers: int = 0,
+    programmatic: bool = False,
 ) -> None:
     """Queue one launch; the configuration is kept for the next one like it.
 
     As :class:`Launcher`, or, with ``maps``, as :class:`BoundLaunch` with ``pointers`` leading addresses.
     """
     if maps:
-        bound = _bound_launch(_Identity(kernel), grid, block, pointers, arguments[pointers:], maps)
+        constants = _Exactly(arguments[pointers:])
+        bound = _bound_launch(_Identity(kernel), grid, block, pointers, constants, maps, programmatic)
         bound(stream, *arguments[:pointers])
     else:
-        _launcher(_Identity(kernel), grid, block, cluster)(stream, *arguments)
+        _launcher(_Identity(kernel), grid, block, cluster, programmatic)(stream, *arguments)
 
 
 class _Identity:
@@ -226,11 +285,30 @@ class _Identity:
         return isinstance(other, _Identity) and other.kernel is self.kernel
 
 
+class _Exactly:
+    """Constants as a cache key by class and bits (NaNs are one): 0.0 equals -0.0, and 1 equals 1.0."""
+
+    __slots__ = ("_words", "values")
+
+    def __init__(self, values: tuple[int | float, ...]) -> None:
+        self.values, self._words = values, repr(values)
+
+    def __hash__(self) -> int:
+        return hash(self._words)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Exactly) and other._words == self._words
+
+
 @lru_cache(maxsize=_LAUNCHERS)
 def _launcher(
-    kernel: _Identity, grid: tuple[int, ...], block: tuple[int, ...], cluster: tuple[int, ...] | None
+    kernel: _Identity,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    cluster: tuple[int, ...] | None,
+    programmatic: bool,
 ) -> Launcher:
-    return Launcher(kernel.kernel, grid, block, cluster=cluster)
+    return Launcher(kernel.kernel, grid, block, cluster=cluster, programmatic=programmatic)
 
 
 @lru_cache(maxsize=_LAUNCHERS)
@@ -239,7 +317,10 @@ def _bound_launch(  # noqa: PLR0917  # a key of the cache, in BoundLaunch's orde
     grid: tuple[int, ...],
     block: tuple[int, ...],
     pointers: int,
-    constants: tuple[int | float, ...],
+    constants: _Exactly,
     maps: tuple[tuple[int, TensorMap], ...],
+    programmatic: bool,
 ) -> BoundLaunch:
-    return BoundLaunch(kernel.kernel, grid, block, pointers, constants, maps)
+    return BoundLaunch(
+        kernel.kernel, grid, block, pointers, constants.values, maps, programmatic=programmatic
+    )

@@ -1,8 +1,8 @@
-"""Streams of every library as handles, cached wrappers for launches, order between streams, capture."""
+"""Streams of every library as handles, order between streams, capture."""
 
 from __future__ import annotations
 
-from functools import lru_cache
+import ctypes
 from typing import Any, SupportsInt
 
 from mxgemm.device import driver
@@ -12,17 +12,14 @@ __all__ = [
     "LEGACY",
     "PER_THREAD",
     "is_capturing",
+    "knows_its_device",
     "order_after",
-    "raw",
     "refuse_capture",
     "stream_handle",
     "synchronize",
-    "wrapper",
 ]
 
 LEGACY, PER_THREAD = 1, 2  # the driver's fixed handles: CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
-
-WRAPPERS = 128  # streams whose wrappers are kept; making one costs about 18 microseconds
 
 # CuPy, torch and Numba name the handle differently; the protocol comes first where an object has it.
 _ATTRIBUTES = ("cuda_stream", "ptr", "handle")
@@ -42,7 +39,7 @@ def stream_handle(stream: Any) -> int:
         For anything else.
     """
     found = _handle_of(stream)
-    if found is None or found < 0:
+    if found is None or not 0 <= found < 1 << 64:
         raise UnsupportedError(
             f"stream={stream!r} is no CUDA stream; supported are CuPy, torch, Numba and cuda.core streams, "
             "objects with __cuda_stream__, and the handle as an int"
@@ -73,25 +70,18 @@ def _as_int(value: object) -> int | None:
     return int(value) if isinstance(value, SupportsInt) else None
 
 
-@lru_cache(maxsize=WRAPPERS)
-def wrapper(stream: int) -> Any:
-    """The ``cuda.core`` stream of a handle; holds the handle only, so a destroyed stream's may be reused."""
-    core = driver.core()
-    if stream == LEGACY:
-        return core.LEGACY_DEFAULT_STREAM
-    if stream == PER_THREAD:
-        return core.PER_THREAD_DEFAULT_STREAM
-    return core.Stream.from_handle(stream)
-
-
-@lru_cache(maxsize=WRAPPERS)
-def raw(stream: int) -> Any:
-    """The driver API's object for a handle."""
-    return driver.handle("CUstream", stream)
+def knows_its_device(stream: int) -> bool:
+    """Whether the driver needs no current context to tell a stream's device: the fixed ones are of each."""
+    return stream > PER_THREAD or driver.count() == 1
 
 
 def is_capturing(stream: int, ordinal: int) -> bool:
     """Whether work queued on ``stream`` becomes part of a CUDA graph instead of running."""
+    if knows_its_device(stream):
+        ask = driver.foreign("cuStreamIsCapturing", 10000, ctypes.c_void_p, ctypes.c_void_p)
+        found = ctypes.c_int()
+        if ask(stream, ctypes.addressof(found)) == 0:
+            return found.value != 0
     with driver.on_device(ordinal):
         status = driver.call("cuStreamIsCapturing", driver.handle("CUstream", stream))
     return int(status) != 0

@@ -17,8 +17,8 @@ __all__ = ["EncodedMap", "TensorMap"]
 _BYTES, _ALIGNMENT = 128, 64  # of a CUtensorMap (CUDA driver API, cuTensorMapEncodeTiled)
 _SINCE = 12000  # the driver API's version that has them
 _AXES = 3
-# CUtensorMapDataType by bytes of an element: copies only move bytes and fill with zeros.
-_UNSIGNED = {1: 0, 2: 1, 4: 2}
+# CUtensorMapDataType: by bytes of an element where copies only move bytes and fill with zeros.
+_UNSIGNED, _TFLOAT32 = {1: 0, 2: 1, 4: 2}, 11
 _NO_INTERLEAVE, _ZEROS_OUTSIDE = 0, 0
 _NO_SWIZZLE, _SWIZZLE_128_BYTES = 0, 3
 _PROMOTE_TO_128_BYTES = 2  # of L2
@@ -44,6 +44,9 @@ class TensorMap:
         Extents of what one copy moves, in elements.
     swizzled : bool
         Whether 16-byte pieces of rows of 128 bytes are swizzled in shared memory.
+    to_tf32 : bool
+        Whether float32 is rounded to tf32 on the way into shared memory: to nearest, ties to even; Inf stays,
+        what is too large becomes Inf (measured on an NVIDIA H200).
     """
 
     array: str
@@ -52,6 +55,7 @@ class TensorMap:
     strides: tuple[int, int]
     box: tuple[int, int, int]
     swizzled: bool = True
+    to_tf32: bool = False
 
 
 @lru_cache(maxsize=1)
@@ -114,6 +118,6 @@ class EncodedMap:
         arrays = [ctypes.addressof(x) for x in (extents, strides, box, steps)]
         swizzle = _SWIZZLE_128_BYTES if spec.swizzled else _NO_SWIZZLE
         return _encode()(
-            self.address, _UNSIGNED[spec.itemsize], _AXES, target, *arrays,
+            self.address, _TFLOAT32 if spec.to_tf32 else _UNSIGNED[spec.itemsize], _AXES, target, *arrays,
             _NO_INTERLEAVE, swizzle, _PROMOTE_TO_128_BYTES, _ZEROS_OUTSIDE,
         )  # fmt: skip

@@ -7,15 +7,18 @@ packed, a family of :data:`KERNELS` offers instances, the cheapest is chosen, an
 
 from mxgemm.kernels.instance import EpilogueClass, KernelInstance
 from mxgemm.kernels.launches import Launch, Lowering
-from mxgemm.kernels.lowering import ALIGNED, lower, select
+from mxgemm.kernels.lowering import ALIGNED, Candidate, candidates, lower, select
 from mxgemm.kernels.operands import OperandClass
 from mxgemm.kernels.packing import PackInstance
 from mxgemm.kernels.product import ProductClass
 from mxgemm.kernels.table import KERNELS, Family
+from mxgemm.kernels.tuned import Choice, signature
 
 __all__ = [
     "ALIGNED",
     "KERNELS",
+    "Candidate",
+    "Choice",
     "EpilogueClass",
     "Family",
     "KernelInstance",
@@ -24,6 +27,8 @@ __all__ = [
     "OperandClass",
     "PackInstance",
     "ProductClass",
+    "candidates",
     "lower",
     "select",
+    "signature",
 ]

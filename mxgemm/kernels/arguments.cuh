@@ -16,6 +16,7 @@ template <class Accumulator> struct Arguments {
     const void *bias = nullptr, *scale_rows = nullptr, *scale_cols = nullptr;
     u32* flags = nullptr;
     i64 m = 0, n = 0, k = 0;
+    i64 depth = 0;       // k of the whole product where each launch's product is a part of it
     u64 products = 1;    // matrices in the batch
     // Inner is the axis that the operand's layout names (k_major: k), outer the other one.
     i64 a_outer = 0, a_inner = 1, b_outer = 0, b_inner = 1;

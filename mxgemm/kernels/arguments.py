@@ -67,7 +67,7 @@ def _values(instance: KernelInstance, p: GemmProblem, c_is_contiguous: bool) -> 
     b_outer, b_inner = _operand_strides(p.b, False, any_stride, instance.b.layout)
     mode = MODE_PRODUCT * p.reads_operands | MODE_C * p.reads_c | MODE_C_CONTIGUOUS * c_is_contiguous
     values: dict[str, int | float] = {
-        "m": p.m, "n": p.n, "k": p.k, "products": p.products, "mode": int(mode),
+        "m": p.m, "n": p.n, "k": p.k, "depth": p.a.cols, "products": p.products, "mode": int(mode),
         "a_outer": a_outer, "a_inner": a_inner, "b_outer": b_outer, "b_inner": b_inner,
         "c_row": p.c.row_stride if p.c else 0, "c_col": p.c.col_stride if p.c else 0,
         "d_row": p.d.row_stride, "d_col": p.d.col_stride,

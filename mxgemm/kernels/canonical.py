@@ -12,7 +12,7 @@ from typing import Any
 
 from mxgemm.problem import GemmProblem, Matrix
 
-__all__ = ["ARRAYS", "Canonical", "canonical", "transpose"]
+__all__ = ["ARRAYS", "Canonical", "canonical", "flip", "transpose"]
 
 ARRAYS = ("a", "b", "c", "d", "bias", "scale_rows", "scale_cols")
 """The arrays of a problem, by their fields' names."""
@@ -39,9 +39,8 @@ class Canonical:
         return _TRANSPOSED.get(name, name) if self.transposed else name
 
 
-def _flip(x: Matrix | None) -> Matrix | None:
-    if x is None:
-        return None
+def flip(x: Matrix) -> Matrix:
+    """The transpose."""
     return Matrix(x.dtype, x.cols, x.rows, x.col_stride, x.row_stride, x.batch_strides)
 
 
@@ -50,7 +49,9 @@ def transpose(p: GemmProblem) -> GemmProblem:
     spec = replace(
         p.epilogue, has_scale_rows=p.epilogue.has_scale_cols, has_scale_cols=p.epilogue.has_scale_rows
     )
-    arrays: dict[str, Any] = {name: _flip(getattr(p, _TRANSPOSED.get(name, name))) for name in ARRAYS}
+    arrays: dict[str, Any] = {
+        name: None if (x := getattr(p, _TRANSPOSED.get(name, name))) is None else flip(x) for name in ARRAYS
+    }
     return replace(p, m=p.n, n=p.m, epilogue=spec, **arrays)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from mxgemm.configs import Configuration
 from mxgemm.errors import UnsupportedError
+from mxgemm.kernels.canonical import flip
 from mxgemm.kernels.instance import EpilogueClass
 from mxgemm.kernels.names import SIZES
 from mxgemm.kernels.operands import (
@@ -16,7 +17,7 @@ from mxgemm.kernels.operands import (
     shared_alignment,
     vector_fits,
 )
-from mxgemm.kernels.product import ProductClass
+from mxgemm.kernels.product import BiasAxis, ProductClass
 from mxgemm.kernels.table import Family
 from mxgemm.problem import GemmProblem, Matrix
 
@@ -45,6 +46,26 @@ def _operand_class(
     return OperandClass(x.dtype, found[0], alignment_class(alignment, x.dtype, rounded))
 
 
+def _piece(x: Matrix, pointer_alignment: int) -> int:
+    """Entries of 16 bytes where D or C is made of such pieces, else 1."""
+    piece = LARGEST_ALIGNMENT // SIZES[x.dtype]
+    ascends = (x.rows <= 1 or x.row_stride > 0) and all(stride >= 0 for stride in x.batch_strides)
+    # The copy engine writes whole 16-byte pieces, past the end of a row that is none.
+    whole = ascends and x.cols % piece == 0
+    return piece if whole and vector_fits(x, piece, pointer_alignment) else 1
+
+
+def _c_piece(c: Matrix, pointer_alignment: int) -> int:
+    in_pairs = c.cols % 2 == 0 and vector_fits(c, 2, pointer_alignment)
+    return max(_piece(c, pointer_alignment), 2 if in_pairs else 1)
+
+
+def _bias_axis(bias: Matrix, p: GemmProblem) -> BiasAxis:
+    if p.m <= 1 or bias.row_stride == 0:
+        return "columns"
+    return "rows" if p.n <= 1 or bias.col_stride == 0 else "entries"
+
+
 def product_class(
     p: GemmProblem,
     family: Family,
@@ -63,11 +84,8 @@ def product_class(
         When an operand has no unit stride in either axis and the family needs one.
     """
     rounded = configuration.rounds_to in ("f16", "bf16")
-    piece = LARGEST_ALIGNMENT // SIZES[p.d.dtype]
-    ascends = (p.m <= 1 or p.d.row_stride > 0) and all(stride >= 0 for stride in p.d.batch_strides)
-    # The copy engine writes whole 16-byte pieces, past the end of a row that is none.
-    whole = ascends and p.n % piece == 0
-    c_in_pairs = p.c is not None and p.n % 2 == 0 and vector_fits(p.c, 2, alignment["c"])
+    d_turned = p.d.row_stride == 1 and p.d.col_stride != 1
+    c = None if p.c is None else flip(p.c) if d_turned else p.c
     return ProductClass(
         configuration, arch, accumulator,
         _operand_class(p.a, True, alignment["a"], rounded, family.takes_inner_strides),
@@ -75,7 +93,9 @@ def product_class(
         _epilogue_class(p, accumulator, alignment["d"]),
         min(len(p.batch), family.batch_axes), p.k,
         reads_c=p.reads_c,
-        d_piece=piece if whole and vector_fits(p.d, piece, alignment["d"]) else 1,
-        c_piece=2 if c_in_pairs else 1,
+        d_piece=_piece(flip(p.d) if d_turned else p.d, alignment["d"]),
+        c_piece=_c_piece(c, alignment["c"]) if c else 1,
+        d_turned=d_turned,
+        bias_along=_bias_axis(p.bias, p) if p.bias else "entries",
         multiprocessors=multiprocessors,
     )  # fmt: skip

@@ -76,6 +76,22 @@ template <> struct Output<e5m2> {
     }
 };
 
+// A float32 word for a unit that drops its low 13 bits: to nearest, ties to even.
+__device__ __forceinline__ u32 rounded_to_tf32(u32 x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    u32 y;
+    asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(y) : "r"(x));
+    return y;
+#else
+    // The product makes every NaN the canonical one, whose sum wraps below it; every other sum is the larger of
+    // the two as a signed word (infinities stay themselves once the low bits are gone).
+    u32 canonical;
+    asm("mul.rn.f32 %0, %1, 0f3F800000;" : "=r"(canonical) : "r"(x));
+    const i32 sum = i32(canonical + 0xFFFu + ((canonical >> 13) & 1u)), word = i32(canonical);
+    return u32(sum > word ? sum : word);
+#endif
+}
+
 // Two float32 operands rounded to nearest even into one word, the first in the low half.
 template <class T> __device__ __forceinline__ u32 rounded_pair(float low, float high) {
     return u32(To<T>::from(low).bits) | u32(To<T>::from(high).bits) << 16;

@@ -4,15 +4,6 @@
 // Lane l holds group g = l / 4 and t = l % 4.  Register r of A: rows g + 8 (r % 2), depth part r / 2;
 // register r of B: column g, depth part r.
 
-// A float32 word for a unit that drops its low 13 bits: to nearest, ties away.  The product makes every NaN
-// the canonical one, whose sum wraps below it; every other sum is the larger of the two as a signed word
-// (infinities stay themselves once the low bits are gone).
-__device__ __forceinline__ u32 rounded_to_tf32(u32 x) {
-    u32 canonical;
-    asm("mul.rn.f32 %0, %1, 0f3F800000;" : "=r"(canonical) : "r"(x));
-    const i32 sum = i32(canonical + 0x1000u), word = i32(canonical);
-    return u32(sum > word ? sum : word);
-}
 // Just before the products: float32 words are rounded where the unit reads tf32.
 template <class Math, class Fragment> __device__ __forceinline__ void make_ready(Fragment& x) {
     if constexpr (same<Math, MmaTf32>)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import ClassVar
 
 from mxgemm.device.tensor_map import TensorMap
 from mxgemm.kernels.names import ACTIVATIONS, CXX, scalar_parameter
@@ -90,6 +91,9 @@ class KernelInstance(ABC):
     accumulator: str
     epilogue: EpilogueClass
     batch_axes: int
+
+    programmatic: ClassVar[bool] = False
+    """Whether the code waits for its predecessor in the stream itself, so that it may be launched early."""
 
     @property
     @abstractmethod
@@ -183,6 +187,11 @@ class KernelInstance(ABC):
     def tensor_maps(self, p: GemmProblem) -> tuple[TensorMap, ...]:  # noqa: ARG002  # most kernels have none
         """Maps that lead the parameters, for a problem in canonical form; none by default."""
         return ()
+
+    @property
+    def operand_notes(self) -> Mapping[str, str]:
+        """What happens to operands on their way to the unit, in words, by the canonical problem's names."""
+        return {}
 
     def feeds_on(self, p: GemmProblem) -> tuple[KernelInstance, GemmProblem] | None:  # noqa: ARG002  # most do not
         """The kernel that runs first, and its problem, whose D lies in workspace and is this kernel's A."""

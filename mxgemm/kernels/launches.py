@@ -103,13 +103,15 @@ class Lowering:
     @property
     def has_flags(self) -> bool:
         """Whether a kernel reports overflow through a word in device memory."""
-        return self.instance.has_flags or any(isinstance(p, Arrangement) and p.rounded for p in self.packings)
+        first = self._first
+        return self.instance.has_flags or (first is not None and first[0].has_flags)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What is packed, by the caller's names, and why this instance was chosen, in words."""
+        """What is packed or rounded, by the caller's names, and why this instance was chosen, in words."""
         packed = (f"{self.form.caller_name(p.name)} is {p.what} ({p.bytes} bytes)" for p in self.packings)
-        return (*packed, *self.why)
+        on_the_way = {self.form.caller_name(name): how for name, how in self.instance.operand_notes.items()}
+        return (*packed, *(f"{name} is {how}" for name, how in sorted(on_the_way.items())), *self.why)
 
     @cached_property
     def _inner(self) -> GemmProblem:
@@ -158,7 +160,7 @@ class Lowering:
         named = {name: pointers.get(self.form.caller_name(name), 0) for name in ARRAYS}
         for p in self.packings:
             if self.form.problem.reads_operands or p.name not in ("a", "b"):
-                yield Launch(p.instance, p.grid(), p.arguments(named[p.name], workspace, flags))
+                yield Launch(p.instance, p.grid(), p.arguments(named[p.name], workspace))
             named[p.name] = workspace + p.offset
         named["flags"] = flags
         if self._first is not None:

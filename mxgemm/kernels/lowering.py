@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -19,10 +20,11 @@ from mxgemm.kernels.names import SIZES
 from mxgemm.kernels.operands import LARGEST_ALIGNMENT
 from mxgemm.kernels.packing import Packing, packing_of
 from mxgemm.kernels.table import KERNELS, Family
+from mxgemm.kernels.tuned import Choice
 from mxgemm.problem import GemmProblem, Matrix
 from mxgemm.units.run import result_accumulator
 
-__all__ = ["ALIGNED", "lower", "select"]
+__all__ = ["ALIGNED", "Candidate", "candidates", "lower", "select"]
 
 ALIGNED: Mapping[str, int] = MappingProxyType({})
 """Pointer alignments when nothing is known of the pointers: an array missing here counts as 16 bytes."""
@@ -51,9 +53,7 @@ def _pack(
         made: Packing | Arrangement
         if as_wanted is not None and as_wanted.aligned:
             along_rows = bool(as_wanted.along_k) == is_a
-            made = arrangement_of(
-                name, x, problem.batch, offset, along_rows=along_rows, rounded=as_wanted.rounded
-            )
+            made = arrangement_of(name, x, problem.batch, offset, along_rows=along_rows)
         else:
             made = packing_of(name, x, problem.batch, offset)
         if as_wanted is not None:
@@ -63,19 +63,6 @@ def _pack(
         packed: dict[str, Any] = {name: made.packed}
         problem = replace(problem, **packed)
     return replace(form, problem=problem), tuple(packings), tuple(wanted)
-
-
-def _cheapest(
-    candidates: list[KernelInstance], p: GemmProblem, multiprocessors: int, family: Family
-) -> tuple[KernelInstance, float, tuple[str, ...]]:
-    """The candidate of least cost, the cost, and why."""
-    costs = [family.cost(candidate, p, multiprocessors) for candidate in candidates]
-    order = sorted(range(len(candidates)), key=costs.__getitem__)
-    best = candidates[order[0]]
-    if not family.is_timed:
-        return best, costs[order[0]], ()
-    words = [f"{candidates[i].variant}: {costs[i]:.1f} us predicted" for i in order[:2]]
-    return best, costs[order[0]], (f"chosen among {len(candidates)} tiles: {', next '.join(words)}",)
 
 
 def _check_alignment(problem: GemmProblem, alignment: Mapping[str, int]) -> None:
@@ -97,6 +84,7 @@ def lower(
     multiprocessors: int = 132,
     copied: Collection[str] = (),
     may_allocate: bool = True,
+    preferred: Choice | None = None,
 ) -> Lowering:
     """Choose what runs for a problem on an architecture; nothing is compiled or launched.
 
@@ -115,6 +103,8 @@ def lower(
         Inputs, by the caller's names, that are copied into workspace before D is written.
     may_allocate : bool
         Whether there can be workspace; without it, kernels that need none are preferred to faster ones.
+    preferred : Choice, optional
+        What was measured of this product; its instance is taken where it is among the candidates.
 
     Raises
     ------
@@ -122,32 +112,60 @@ def lower(
         When no family computes the configuration on ``arch``, or a pointer is not even aligned
         to its element type.
     """
-    _check_alignment(problem, alignment)
-    accumulator = result_accumulator(problem, configuration)
-    form = canonical(problem)
-    asked = _Asked(configuration, arch, accumulator, alignment, multiprocessors, copied, may_allocate)
-    found: list[tuple[Lowering, str | None]] = []
-    for family in KERNELS:
-        if family.admits(configuration, arch, accumulator) and family.takes(form.problem, configuration):
-            made = _lower_by(family, form, asked)
-            found += [] if made is None else [made]
-            if made is not None and made[1] is None:
-                break
-    if not found:
-        raise UnsupportedError(
-            f"{configuration.name} has no kernel on {arch} for {problem}; "
-            f"kernel families are {one_of([family.name for family in KERNELS])}"
-        )
-    # Where every family declines, the first one that can runs after all.
-    best = found[-1][0] if found[-1][1] is None else found[0][0]
-    declined = tuple(reason for made, reason in found if reason is not None and made is not best)
+    form, asked = _read(
+        problem, configuration, arch, alignment, multiprocessors, copied, may_allocate=may_allocate
+    )
+    measured = None if preferred is None else _as_measured(form, asked, preferred)
+    best = measured or _as_modelled(form, asked)
+    if best is None:
+        raise _no_kernel(problem, asked)
+    if preferred is not None and measured is None and may_allocate:
+        missing = f"{preferred.variant}, which autotune preferred on {preferred.date[:10]}, is no candidate"
+        best = replace(best, why=(*best.why, missing))
     other = None
     if may_allocate and best.workspace_bytes and not copied:
         other = partial(
             lower, problem, configuration, arch, alignment=alignment, multiprocessors=multiprocessors,
-            may_allocate=False,
+            may_allocate=False, preferred=preferred,
         )  # fmt: skip
-    return replace(best, why=(*declined, *best.why), without_workspace=other)
+    return replace(best, without_workspace=other)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to compute a product; all of them give the same bits.
+
+    Attributes
+    ----------
+    lowering : Lowering
+    predicted : float or None
+        Microseconds by the family's model, copies included; None where it does not predict times.
+    """
+
+    lowering: Lowering
+    predicted: float | None
+
+
+def candidates(
+    problem: GemmProblem,
+    configuration: Configuration,
+    arch: str,
+    *,
+    alignment: Mapping[str, int] = ALIGNED,
+    multiprocessors: int = 132,
+    copied: Collection[str] = (),
+) -> tuple[Candidate, ...]:
+    """Every way to compute a problem that is worth measuring, in the order in which families are asked.
+
+    These are the instances of the families up to the first one whose cost is no time; instances that
+    their family rules out for this problem, by an infinite cost, are left out.  Parameters and errors
+    as :func:`lower`.
+    """
+    form, asked = _read(problem, configuration, arch, alignment, multiprocessors, copied, may_allocate=True)
+    found = tuple(one for offer in _competing(form, asked) for one in offer.candidates())
+    if not found:
+        raise _no_kernel(problem, asked)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +181,96 @@ class _Asked:
     may_allocate: bool
 
 
-def _lower_by(family: Family, form: Canonical, asked: _Asked) -> tuple[Lowering, str | None] | None:
-    """The lowering by one family, and why the next one should be preferred, if it should.
+def _read(  # noqa: PLR0917  # lower's own arguments, in its order
+    problem: GemmProblem,
+    configuration: Configuration,
+    arch: str,
+    alignment: Mapping[str, int],
+    multiprocessors: int,
+    copied: Collection[str],
+    *,
+    may_allocate: bool,
+) -> tuple[Canonical, _Asked]:
+    """The canonical form, and the rest of what was asked."""
+    _check_alignment(problem, alignment)
+    accumulator = result_accumulator(problem, configuration)
+    asked = _Asked(configuration, arch, accumulator, alignment, multiprocessors, copied, may_allocate)
+    return canonical(problem), asked
 
-    None when the family has no instance for this class of products.
+
+def _no_kernel(problem: GemmProblem, asked: _Asked) -> UnsupportedError:
+    return UnsupportedError(
+        f"{asked.configuration.name} has no kernel on {asked.arch} for {problem}; "
+        f"kernel families are {one_of([family.name for family in KERNELS])}"
+    )
+
+
+@dataclass(frozen=True)
+class _Offer:
+    """What one family offers for a problem.
+
+    Attributes
+    ----------
+    family : Family
+    as_asked, form : Canonical
+        In the family's orientation, before and after the copies.
+    packings : tuple of Packing or Arrangement
+    copies : tuple of int
+        Bytes of each copy that is for the family's sake.
+    alignment : mapping of str to int
+        Of the pointers that the kernel gets.
+    instances : tuple of KernelInstance
+    asked : _Asked
     """
+
+    family: Family
+    as_asked: Canonical
+    form: Canonical
+    packings: tuple[Packing | Arrangement, ...]
+    copies: tuple[int, ...]
+    alignment: Mapping[str, int]
+    instances: tuple[KernelInstance, ...]
+    asked: _Asked
+
+    def _cost(self, instance: KernelInstance) -> float:
+        return self.family.cost(instance, self.form.problem, self.asked.multiprocessors)
+
+    def lowering(self, instance: KernelInstance, why: tuple[str, ...] = ()) -> Lowering:
+        """The launches of one instance."""
+        return Lowering(self.form, instance, self.packings, self.alignment, why)
+
+    def cheapest(self) -> tuple[Lowering, str | None]:
+        """The instance of least cost, and why the next family should be preferred, if it should."""
+        costs = [self._cost(one) for one in self.instances]
+        order = sorted(range(len(costs)), key=costs.__getitem__)
+        words = [f"{self.instances[i].variant}: {costs[i]:.1f} us predicted" for i in order[:2]]
+        why = (f"chosen among {len(costs)} tiles: {', next '.join(words)}",) if self.family.is_timed else ()
+        reason = self.family.declines(
+            self.as_asked.problem, self.copies, costs[order[0]], self.asked.multiprocessors,
+            self.asked.may_allocate,
+        )  # fmt: skip
+        return self.lowering(self.instances[order[0]], why), reason
+
+    def candidates(self) -> Iterator[Candidate]:
+        """Every instance that the family does not rule out."""
+        copying = self.family.copying(sum(self.copies), len(self.copies))
+        for instance in self.instances:
+            cost = self._cost(instance)
+            if math.isfinite(cost):
+                yield Candidate(self.lowering(instance), cost + copying if self.family.is_timed else None)
+
+
+def _offers(form: Canonical, asked: _Asked) -> Iterator[_Offer]:
+    """What each family offers that has an instance for this class of products, in order."""
+    for family in KERNELS:
+        admitted = family.admits(asked.configuration, asked.arch, asked.accumulator)
+        if admitted and family.takes(form.problem, asked.configuration):
+            offer = _offer(family, form, asked)
+            if offer.instances:
+                yield offer
+
+
+def _offer(family: Family, form: Canonical, asked: _Asked) -> _Offer:
     as_asked = form = family.orient(form)
     form, packings, copies = _pack(form, asked, family)
     packed = {made.name for made in packings}
@@ -181,16 +284,44 @@ def _lower_by(family: Family, form: Canonical, asked: _Asked) -> tuple[Lowering,
         form.problem, family, asked.configuration, asked.arch, asked.accumulator,
         alignment=known, multiprocessors=asked.multiprocessors,
     )  # fmt: skip
-    candidates: list[KernelInstance] = [
+    instances = tuple(
         instance
         for instance in family.instances(wanted)
         if asked.may_allocate or instance.feeds_on(form.problem) is None
-    ]
-    if not candidates:
+    )
+    return _Offer(family, as_asked, form, packings, copies, known, instances, asked)
+
+
+def _competing(form: Canonical, asked: _Asked) -> Iterator[_Offer]:
+    """The offers up to the first family whose cost is no time: what comes after is never faster."""
+    for offer in _offers(form, asked):
+        yield offer
+        if not offer.family.is_timed:
+            return
+
+
+def _as_modelled(form: Canonical, asked: _Asked) -> Lowering | None:
+    """The cheapest instance of the first family that does not decline; None where no family has one."""
+    found: list[tuple[Lowering, str | None]] = []
+    for offer in _offers(form, asked):
+        found.append(offer.cheapest())
+        if found[-1][1] is None:
+            break
+    if not found:
         return None
-    best, predicted, why = _cheapest(candidates, form.problem, asked.multiprocessors, family)
-    reason = family.declines(as_asked.problem, copies, predicted, asked.multiprocessors, asked.may_allocate)
-    return Lowering(form, best, packings, known, why), reason
+    # Where every family declines, the first one that can runs after all.
+    best = found[-1][0] if found[-1][1] is None else found[0][0]
+    declined = tuple(reason for made, reason in found if reason is not None and made is not best)
+    return replace(best, why=(*declined, *best.why))
+
+
+def _as_measured(form: Canonical, asked: _Asked, preferred: Choice) -> Lowering | None:
+    """The lowering to the instance that was measured to be best; None where it is no candidate."""
+    for offer in _competing(form, asked):
+        for instance in offer.instances:
+            if instance.entry == preferred.entry and (asked.may_allocate or not offer.packings):
+                return offer.lowering(instance, (preferred.why,))
+    return None
 
 
 def select(

@@ -1,7 +1,7 @@
 // Whether a finite operand overflowed when it was rounded.  Such an operand makes every sum of its row
 // or column Inf or NaN, so only tiles that hold one look at their operands again.
 
-template <class Math, class Shared> constexpr u32 FIRST_OVERFLOW = 0x7F7FF000u;             // tf32, ties away
+template <class Math, class Shared> constexpr u32 FIRST_OVERFLOW = 0x7F7FF000u;             // tf32
 template <class Math> constexpr u32 FIRST_OVERFLOW<Math, f16> = 0x477FF000u;                // 65520
 template <class Math> constexpr u32 FIRST_OVERFLOW<Math, bf16> = 0x7F7F8000u;
 

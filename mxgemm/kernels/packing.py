@@ -28,13 +28,10 @@ class PackedForm:
         Whether K becomes the contiguous axis, else the other one; None takes that of the smaller stride.
     aligned : bool
         Whether rows are padded to whole 16-byte pieces.
-    rounded : bool
-        Whether float32 is rounded to tf32.
     """
 
     along_k: bool | None = None
     aligned: bool = False
-    rounded: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,6 +45,7 @@ class PackInstance:
     shared_bytes = 0
     blocks = 4
     lowering = "pack"
+    programmatic: ClassVar[bool] = False
     parts: ClassVar[tuple[str, ...]] = _PARTS
 
     @property
@@ -138,7 +136,7 @@ class Packing:
         outer, inner, *_ = self._axes()
         return grid_of(-(-outer // _ROWS) * -(-inner // _COLUMNS) * self.products)
 
-    def arguments(self, source: int, workspace: int, _flags: int) -> tuple[int, ...]:
+    def arguments(self, source: int, workspace: int) -> tuple[int, ...]:
         """Launch arguments, 8 bytes each."""
         outer, inner, outer_stride, inner_stride = self._axes()
         axes = [x for pair in zip(self.batch, self.source.batch_strides, strict=True) for x in pair]

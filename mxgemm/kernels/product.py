@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from mxgemm.configs import Configuration
 from mxgemm.kernels.instance import EpilogueClass
 from mxgemm.kernels.operands import OperandClass
 
-__all__ = ["ProductClass"]
+__all__ = ["BiasAxis", "ProductClass"]
+
+BiasAxis = Literal["columns", "rows", "entries"]
+"""What a bias has one value for: each column, each row, or possibly each entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,11 @@ class ProductClass:
         Whether beta != 0.
     d_piece, c_piece : int
         Neighbouring entries of a row of D and of C that every row and matrix of them has as one aligned
-        piece: as many as make 16 bytes of D, two of C, or 1.
+        piece: as many as make 16 bytes, else two of C, or 1.  Columns count instead where D is turned.
+    d_turned : bool
+        Whether D's contiguous axis is its rows.
+    bias_along : str
+        What the bias has one value for: "columns", "rows" or "entries".
     multiprocessors : int
         Of the device: persistent kernels have a block for each.
     """
@@ -46,4 +54,6 @@ class ProductClass:
     reads_c: bool = True
     d_piece: int = 1
     c_piece: int = 1
+    d_turned: bool = False
+    bias_along: BiasAxis = "entries"
     multiprocessors: int = 132

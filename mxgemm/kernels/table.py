@@ -66,6 +66,8 @@ class Family:
         where this one should.
     orient : callable
         The canonical form that suits the family best: as it is, or its transpose.
+    copying : callable
+        Microseconds that copies of so many bytes in so many launches add, where ``is_timed``.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Family:
     is_timed: bool = False
     declines: Declines = _never_declines
     orient: Callable[[Canonical], Canonical] = lambda form: form
+    copying: Callable[[int, int], float] = lambda _bytes, _launches: 0.0
 
 
 def _mma_sync_admits(configuration: Configuration, arch: str, accumulator: str) -> bool:
@@ -122,6 +125,7 @@ KERNELS: tuple[Family, ...] = (
     Family(
         "wgmma", hopper.admits, hopper.instances, model.cost, hopper.packs, hopper.takes,
         batch_axes=1, is_timed=True, declines=hopper.declines, orient=upright,
+        copying=model.arranging,
     ),
     Family("mma.sync", _mma_sync_admits, mma_sync.instances, _busiest_share, _without_unit_stride),
     Family(

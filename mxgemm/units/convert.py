@@ -48,14 +48,11 @@ def round_to_format(x: Float64, fmt: Format) -> Float64:
     return np.where(np.abs(rounded) > fmt.max_finite, np.copysign(np.inf, x), rounded)
 
 
-def _round_words(x: Float32, dropped: int, ties_away: bool) -> Float32:
+def _round_words(x: Float32, dropped: int) -> Float32:
     """Round float32 to fewer significant bits by integer arithmetic; carries run into the exponent."""
     words = x.view(np.uint32)
-    half = np.uint32(1 << (dropped - 1))
-    if ties_away:
-        rounded = words + half
-    else:
-        rounded = words + (half - np.uint32(1)) + ((words >> np.uint32(dropped)) & np.uint32(1))
+    below_half = np.uint32((1 << (dropped - 1)) - 1)
+    rounded = words + below_half + ((words >> np.uint32(dropped)) & np.uint32(1))
     rounded &= np.uint32(-(1 << dropped) & 0xFFFFFFFF)
     special = (words & _MAGNITUDE) >= _INFINITY
     if special.any():
@@ -65,7 +62,7 @@ def _round_words(x: Float32, dropped: int, ties_away: bool) -> Float32:
 
 
 def _round_f16(x: Float32) -> Float32:
-    normal = _round_words(x, 13, ties_away=False)
+    normal = _round_words(x, 13)
     # Below 2^-14 the spacing is 2^-24, float32's own at 0.75: adding it rounds there, to nearest even.
     magnitude = np.abs(x)
     small = np.copysign((magnitude + np.float32(0.75)) - np.float32(0.75), x)
@@ -75,13 +72,13 @@ def _round_f16(x: Float32) -> Float32:
 
 
 def round_operand(x: Float32, fmt: str) -> Float32:
-    """Round float32 operands to the format fed to a unit; the values come back as float32.
+    """Round float32 operands to nearest even in the format fed to a unit; the values come back as float32.
 
     Parameters
     ----------
     x : float32 array
     fmt : str
-        "f16", "bf16": to nearest even; "tf32": to nearest, ties away (cvt.rna).
+        "f16", "bf16" or "tf32".
 
     Returns
     -------
@@ -96,9 +93,9 @@ def round_operand(x: Float32, fmt: str) -> Float32:
     x = np.ascontiguousarray(x)
     with np.errstate(all="ignore"):
         if fmt == "bf16":
-            return _round_words(x, 16, ties_away=False)
+            return _round_words(x, 16)
         if fmt == "tf32":
-            return _round_words(x, 13, ties_away=True)
+            return _round_words(x, 13)
         if fmt == "f16":
             return _round_f16(x)
     raise UnsupportedError(f"operands are rounded to f16, bf16 or tf32, not to {fmt}")

@@ -42,7 +42,7 @@ def test_rounding_makes_infinities_and_zeros_where_the_format_does() -> None:
     x = np.array([65519.996, 65520.0, -1e5, 2.0**-25, 2.0**-25 * (1 + 2.0**-20), np.nan])
     np.testing.assert_array_equal(rounded_class(x, f16), [x[0], np.inf, -np.inf, 0, x[4], np.nan])
     tf32 = configuration("float32", "float32", "tf32")
-    x = np.array([2.0**-137, 2.0**-138, 2.0**127 * (2 - 2.0**-11), 2.0**127 * (2 - 2.0**-10)])
+    x = np.array([3 * 2.0**-138, 2.0**-137, 2.0**127 * (2 - 2.0**-11), 2.0**127 * (2 - 2.0**-10)])
     np.testing.assert_array_equal(rounded_class(x, tf32), [x[0], 0, np.inf, x[3]])
 
 

@@ -1,4 +1,4 @@
-"""A fake device in place of the driver and of cuda.core."""
+"""A fake device in place of the driver."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from mxgemm.device import driver, kernel, launcher, memory, properties, streams
-from tests.device.fakes import FakeCore, FakeDriver
+from mxgemm.device import driver, kernel, launcher, memory, properties
+from tests.device.fakes import FakeDriver
 
 
 def forget() -> None:
     """Drop everything that the device modules remember about the devices."""
-    for cached in (properties._read, streams.wrapper, streams.raw, launcher._launcher):
+    for cached in (properties._read, launcher._launcher, driver._count):
         cached.cache_clear()
     driver._primary.clear()
     memory._streams.clear()
@@ -23,11 +23,9 @@ def forget() -> None:
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
-    """Two fake devices: ``fake.driver`` and ``fake.core`` record what is asked of them."""
+    """Two fake devices: ``fake.driver`` records what is asked of them."""
     made = FakeDriver()
-    core = FakeCore(made)
     monkeypatch.setattr(driver, "_driver", lambda: made)
-    monkeypatch.setattr(driver, "core", lambda: core)
     forget()
-    yield SimpleNamespace(driver=made, core=core)
+    yield SimpleNamespace(driver=made)
     forget()

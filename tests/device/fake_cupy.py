@@ -15,7 +15,9 @@ class ndarray:  # noqa: N801  # CuPy's name
 
     __module__ = "cupy"
 
-    def __init__(self, like: np.ndarray[Any, Any], pointer: int = 0x10000, ordinal: int = 0) -> None:
+    def __init__(self, like: Any, pointer: Any = 0x10000, ordinal: int = 0) -> None:
+        if isinstance(like, tuple):  # CuPy's own constructor: a shape and an element type
+            like, pointer = np.empty(like, pointer), 0x90000
         self.shape, self.strides, self.dtype = like.shape, like.strides, like.dtype
         self.data = SimpleNamespace(ptr=pointer, device_id=ordinal)
         self.device = SimpleNamespace(id=ordinal)
@@ -30,7 +32,8 @@ class FakeCupy:
     def __init__(self) -> None:
         self.current = {0: 0, 1: 0x88}
         self.entered: list[object] = []
-        runtime = SimpleNamespace(is_hip=False)
+        self.current_device = 0
+        runtime = SimpleNamespace(is_hip=False, getDevice=lambda: self.current_device)
         self.cuda = SimpleNamespace(
             runtime=runtime,
             get_current_stream=lambda ordinal: SimpleNamespace(ptr=self.current[ordinal]),

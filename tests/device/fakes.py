@@ -1,8 +1,9 @@
-"""A driver and a cuda.core that record what is asked of them, so that host logic is tested without a GPU."""
+"""A driver that records what is asked of it, so that host logic is tested without a GPU."""
 
 from __future__ import annotations
 
 import ctypes
+import struct
 from enum import IntEnum
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +25,13 @@ _FIXED = {
     "cuGetErrorString": b"invalid argument",
     "cuMemAllocAsync": 0x7000,
     "cuPointerGetAttribute": 1,
+    "cuLibraryLoadData": "library",
 }
+
+
+_TAKES_ADDRESSES = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
+_ALLOCATES = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+_ASKS_A_STREAM = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 2)
 
 
 class FakeDriver:
@@ -51,6 +58,9 @@ class FakeDriver:
         self.refuses: set[str] = set()
         self.needs_context = False
         self.launched: list[tuple[int, ...]] = []
+        self.attempts = 0
+        self.told: list[list[tuple[int, ...]]] = []
+        self._called: dict[str, Any] = {}
         self.calls: list[tuple[Any, ...]] = []
         self.attributes = {"major": 9, "minor": 0, "multiprocessors": 132, "shared": 232448}
 
@@ -68,19 +78,56 @@ class FakeDriver:
 
         return function
 
-    def cuLaunchKernel(self, *arguments: int) -> tuple[Status]:
+    def procedure(self, name: str) -> int:
+        """Address of a function that C calls."""
+        kind, function = {
+            "cuLaunchKernelEx": (_TAKES_ADDRESSES, self.launch),
+            "cuStreamIsCapturing": (_ASKS_A_STREAM, self.is_capturing),
+            "cuMemAllocAsync": (_ALLOCATES, self.allocate),
+            "cuMemFreeAsync": (_ASKS_A_STREAM, self.free),
+        }[name]
+        called = self._called.setdefault(name, kind(function))
+        return ctypes.cast(called, ctypes.c_void_p).value or 0
+
+    def launch(self, configuration: int, function: int, addresses: int, _extra: int) -> int:
         """Record (dimensions…, stream, current context, parameters…), read where the driver reads them."""
-        function, *dimensions, stream, addresses, _extra = arguments
         current = self.contexts[-1] if self.contexts else 0
-        if "cuLaunchKernel" in self.refuses:
-            return (Status.CUDA_ERROR_INVALID_VALUE,)
+        self.attempts += 1
+        if "cuLaunchKernelEx" in self.refuses:
+            return Status.CUDA_ERROR_INVALID_VALUE
         if self.needs_context and not current:
-            return (Status.CUDA_ERROR_INVALID_CONTEXT,)
-        count = function  # the fake kernel's handle is its number of parameters
-        where = (ctypes.c_void_p * count).from_address(addresses)
+            return Status.CUDA_ERROR_INVALID_CONTEXT
+        count = function or 0  # the fake kernel's handle is its number of parameters
+        where = (ctypes.c_void_p * count).from_address(addresses) if count else ()
         values = [ctypes.c_int64.from_address(address).value for address in where]
+        *dimensions, stream, attributes, told = struct.unpack(
+            "=7I4xQQI4x", ctypes.string_at(configuration, 56)
+        )
+        self.told.append(
+            [struct.unpack("=I4x3I", ctypes.string_at(attributes + 72 * i, 20)) for i in range(told)]
+        )
         self.launched.append((*dimensions, stream, current, *values))
-        return (Status.CUDA_SUCCESS,)
+        return Status.CUDA_SUCCESS
+
+    def is_capturing(self, stream: int, found: int) -> int:
+        """Write 1 where a stream captures, 0 elsewhere."""
+        if "cuStreamIsCapturing" in self.refuses:
+            return Status.CUDA_ERROR_INVALID_CONTEXT
+        ctypes.c_int.from_address(found).value = stream in self.capturing
+        return Status.CUDA_SUCCESS
+
+    def allocate(self, found: int, nbytes: int, stream: int) -> int:
+        """Write the address that every allocation has."""
+        self.calls.append(("cuMemAllocAsync", nbytes, stream))
+        if "cuMemAllocAsync" in self.refuses:
+            return Status.CUDA_ERROR_INVALID_VALUE
+        ctypes.c_uint64.from_address(found).value = _FIXED["cuMemAllocAsync"]
+        return Status.CUDA_SUCCESS
+
+    def free(self, pointer: int, stream: int) -> int:
+        """Record."""
+        self.calls.append(("cuMemFreeAsync", pointer, stream))
+        return Status.CUDA_ERROR_INVALID_VALUE if "cuMemFreeAsync" in self.refuses else Status.CUDA_SUCCESS
 
     def answer(self, name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """Outputs of one function, contexts kept as a stack."""
@@ -100,6 +147,10 @@ class FakeDriver:
                 return (int(stream in self.capturing),)
             case "cuDeviceGetAttribute", (attribute, _):
                 return (self.attributes[attribute],)
+            case "cuLibraryGetKernel", (library, entry):
+                return (f"{library}/{entry.decode()}",)
+            case "cuGetProcAddress", (asked, _, _):
+                return (self.procedure(asked.decode()), 0)
             case "cuDeviceGetCount", ():
                 return (self.devices,)
         return (_FIXED[name],) if name in _FIXED else ()
@@ -107,41 +158,3 @@ class FakeDriver:
     def names(self) -> list[str]:
         """Names of the functions called so far."""
         return [call[0] for call in self.calls]
-
-
-class FakeCore:
-    """``cuda.core`` with launches recorded as (stream, configuration, kernel, arguments, current context)."""
-
-    LEGACY_DEFAULT_STREAM = "legacy"
-    PER_THREAD_DEFAULT_STREAM = "per-thread"
-
-    def __init__(self, driver: FakeDriver) -> None:
-        self.driver = driver
-        self.launches: list[tuple[Any, ...]] = []
-        self.configurations = 0
-        self.wrapped: list[int] = []
-        self.needs_context = False
-        core = self
-
-        class Stream:
-            @staticmethod
-            def from_handle(handle: int) -> str:
-                core.wrapped.append(handle)
-                return f"stream {handle}"
-
-        class ObjectCode:
-            @staticmethod
-            def from_cubin(_code: bytes, *, name: str) -> Any:
-                return SimpleNamespace(get_kernel=lambda entry: SimpleNamespace(handle=f"{name}/{entry}"))
-
-        self.Stream, self.ObjectCode = Stream, ObjectCode
-
-    def LaunchConfig(self, **keywords: Any) -> SimpleNamespace:
-        self.configurations += 1
-        return SimpleNamespace(**keywords)
-
-    def launch(self, stream: Any, config: Any, kernel: Any, *arguments: Any) -> None:
-        current = self.driver.contexts[-1] if self.driver.contexts else 0
-        if self.needs_context and not current:
-            raise RuntimeError("CUDA_ERROR_INVALID_CONTEXT: no context is current")
-        self.launches.append((stream, config, kernel, arguments, current))

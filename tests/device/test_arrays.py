@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mxgemm import array, array_dlpack, device
+from mxgemm import array, array_dlpack, array_torch, device
 from mxgemm.array import ArrayView
 from mxgemm.errors import DTypeError, MxgemmError, ShapeError, UnsupportedError
 from tests.device.fake_cupy import FakeCupy, ndarray
@@ -83,14 +83,14 @@ def test_cupy_on_rocm_is_refused(cupy: FakeCupy) -> None:
 def test_a_fingerprint_holds_the_facts_and_not_the_pointer() -> None:
     first, second = ndarray(np.zeros((2, 3))), ndarray(np.zeros((2, 3)), 0x50000)
     array.view(first)
-    (pointer, facts), (other, same) = array.fingerprint(first), array.fingerprint(second)  # type: ignore[misc]
+    (pointer, facts), (other, same) = array.fingerprint(first), array.fingerprint(second)
     assert (pointer, other) == (0x10000, 0x50000)
     assert facts == same
     different = (np.zeros((3, 2)), np.zeros((2, 3), np.float32), np.zeros((3, 2)).T)
     for like in different:
-        assert array.fingerprint(ndarray(like))[1] != facts  # type: ignore[index]
-    assert array.fingerprint(ndarray(np.zeros((2, 3)), ordinal=1))[1] != facts  # type: ignore[index]
-    assert array.fingerprint(np.zeros((2, 3))) is None
+        assert array.fingerprint(ndarray(like))[1] != facts
+    assert array.fingerprint(ndarray(np.zeros((2, 3)), ordinal=1))[1] != facts
+    assert array.fingerprint(np.zeros((2, 3)))[1] is None
 
 
 def test_a_result_is_allocated_on_the_device_and_for_the_stream(cupy: FakeCupy) -> None:
@@ -105,6 +105,31 @@ def test_a_result_for_the_current_stream_changes_no_stream(cupy: FakeCupy) -> No
     like = array.view(ndarray(np.zeros((2, 2)), ordinal=1))
     array.empty_like_owner(like, (3, 4), "float32", stream=0x88)
     assert cupy.entered == [("device", 1)]
+
+
+@pytest.mark.parametrize("library", ["cupy", "torch"])
+def test_what_is_no_array_of_its_library_has_no_fingerprint(library: str) -> None:
+    assert array.fingerprint(type("dtype", (), {"__module__": library})()) == (0, None)
+
+
+def test_results_of_repeated_calls_are_made_without_changing_the_device(cupy: FakeCupy) -> None:
+    like = array.view(ndarray(np.zeros((2, 2)), ordinal=1))
+    allocate = array.allocator(like, (3, 4), "bfloat16")
+    cupy.current_device = 1
+    made = array.view(allocate(None))
+    assert (made.dtype, made.shape, made.strides, cupy.entered) == ("bfloat16", (3, 4), (4, 1), [])
+    cupy.current_device = 0
+    assert array.view(allocate(None)).shape == (3, 4)
+    assert cupy.entered == [("device", 1)]
+
+
+def test_a_current_stream_is_read_anew_each_time(cupy: FakeCupy) -> None:
+    read = array.stream_reader(array.view(ndarray(np.zeros((2, 2)), ordinal=1)))
+    assert read is not None
+    assert read() == 0x88
+    cupy.current[1] = 0
+    assert read() == device.LEGACY
+    assert array.stream_reader(array.view(np.zeros((2, 2)))) is None
 
 
 @pytest.mark.usefixtures("cupy")
@@ -223,7 +248,7 @@ def test_device_data_reach_the_host_with_their_strides(
     found = array.view(interface(x, data=(0x20000 + offset, False)))
     assert np.array_equal(array.to_host(found, 0x10), x)
     assert seen == [(0x20000 + 8, 8 * 23, 1, 0x10)]
-    assert fake.core.launches == []
+    assert fake.driver.launched == []
 
 
 def test_host_data_are_uploaded_row_major(fake: SimpleNamespace) -> None:
@@ -267,7 +292,7 @@ def test_host_data_are_written_to_the_elements_of_a_device_array_alone(
     assert np.array_equal(part, values)
     assert np.count_nonzero(whole) == part.size
     assert made == [(1, 0x10)] * copies
-    assert fake.core.launches == []
+    assert fake.driver.launched == []
 
 
 def workspace_view(**changes: Any) -> ArrayView:
@@ -319,3 +344,29 @@ def test_without_a_workspace_a_capture_is_refused(fake: SimpleNamespace) -> None
     fake.driver.capturing.add(0x10)
     with pytest.raises(UnsupportedError, match="pass workspace= of 1024"):
         array.workspace(None, 1024, 0, 0x10)
+
+
+def test_a_tensor_of_a_programs_own_class_gets_a_plain_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the ordinary road makes it: new_empty would give the program's class."""
+
+    class Tensor:
+        device = "cuda:0"
+
+        def new_empty(self, shape: tuple[int, ...], dtype: str) -> tuple[str, type, tuple[int, ...], str]:
+            return "new_empty", type(self), shape, dtype
+
+    class Parameter(Tensor):
+        pass
+
+    class Own(Tensor):
+        pass
+
+    torch = SimpleNamespace(
+        Tensor=Tensor, nn=SimpleNamespace(Parameter=Parameter), float16="half",
+        empty=lambda shape, dtype, device: ("empty", device, shape, dtype),
+    )  # fmt: skip
+    monkeypatch.setitem(sys.modules, "torch", torch)  # type: ignore[arg-type]  # the face is enough
+    allocate = array_torch.allocator(0, (2, 3), "float16")
+    for kind in (Tensor, Parameter):
+        assert allocate(kind()) == ("new_empty", kind, (2, 3), "half")
+    assert allocate(Own()) == ("empty", "cuda:0", (2, 3), "half")

@@ -120,3 +120,25 @@ def test_importing_the_device_imports_no_cuda_library() -> None:
     code = "import mxgemm.device, sys; print({'cuda', 'cupy'} & {m.partition('.')[0] for m in sys.modules})"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "set()"
+
+
+def test_threads_that_compile_first_at_once_all_get_whole_modules() -> None:
+    """The cuda packages import each other: two threads that wait for each other are given half a module."""
+    code = """
+import sys, threading
+sys.setswitchinterval(1e-6)
+from mxgemm.device import compiler, driver
+start, failed = threading.Barrier(4), []
+def first(name):
+    start.wait()
+    try:
+        driver.core().Program if name is None else driver.bindings(name)
+    except AttributeError as error:
+        failed.append(error)
+threads = [threading.Thread(target=first, args=(name,)) for name in (None, 'nvrtc', None, 'nvrtc')]
+[one.start() for one in threads]
+[one.join() for one in threads]
+print(failed)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"

@@ -70,6 +70,44 @@ def test_processes_share_the_folder() -> None:
     assert "compiling k" not in runs[1].stderr
 
 
+@pytest.mark.usefixtures("folder")
+def test_a_hit_does_not_load_cuda_core() -> None:
+    """It holds only while cuda.core keeps its entries where it does."""
+    fresh_cubin()
+    code = f"""
+import sys
+from mxgemm.device import compiler, disk_cache
+digest = disk_cache.key({SOURCE!r}, "k", "sm_80", compiler.EXACT)
+found = disk_cache.load(disk_cache.location(), digest, "k", "sm_80")
+assert found is not None
+assert "cuda.core" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_entries_that_lie_elsewhere_are_asked_of_cuda_core(folder: Path, compilations: list[str]) -> None:
+    fresh_cubin()
+    cache = disk_cache._open(disk_cache.location())
+    digest = disk_cache.key(SOURCE, "k", "sm_80", compiler.EXACT)
+    elsewhere = {name: bytes(cache[name]) for name in (digest, f"{digest}.json")}
+    for path in (one for one in folder.rglob("*") if one.is_file()):
+        path.unlink()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(disk_cache, "_open", lambda _at: elsewhere)
+        fresh_cubin()
+    assert compilations == ["k"]
+
+
+def test_what_was_read_last_stays_longest(folder: Path) -> None:
+    fresh_cubin()
+    entries = [path for path in folder.rglob("*") if path.is_file() and path.stat().st_size]
+    for path in entries:
+        os.utime(path, ns=(10**9, 2 * 10**9))
+    fresh_cubin()
+    assert all(path.stat().st_atime_ns > 10**18 for path in entries)
+    assert all(path.stat().st_mtime_ns == 2 * 10**9 for path in entries)
+
+
 def test_zero_turns_it_off(folder: Path, compilations: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MXGEMM_CACHE_DIR", "0")
     monkeypatch.chdir(folder.parent)
@@ -156,6 +194,22 @@ def test_damaged_entries_are_compiled_again_and_repaired(
     assert fresh_cubin().code == good.code
     assert fresh_cubin().code == good.code
     assert compilations == ["k", "k"]
+
+
+def test_a_single_other_byte_of_machine_code_is_noticed(
+    folder: Path, compilations: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    good = fresh_cubin()
+    (entry,) = (
+        path for path in folder.rglob("entries/**/*") if path.is_file() and good.code in path.read_bytes()
+    )
+    code = bytearray(entry.read_bytes())
+    code[len(code) // 2] ^= 1
+    entry.write_bytes(code)
+    assert fresh_cubin().code == good.code
+    assert compilations == ["k", "k"]
+    assert "damaged and is compiled again" in caplog.text
+    assert entry.read_bytes() == good.code
 
 
 def test_the_size_cap_evicts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ FORK = """
 import os, sys
 from mxgemm import device
 from mxgemm.device import driver
-driver._Process.used = {used}
+driver.Process.used = {used}
 child = os.fork()
 if child == 0:
     try:
@@ -48,7 +48,7 @@ def test_a_fork_of_a_process_that_used_cuda_is_refused_in_the_child_only(used: b
 def test_every_road_to_the_device_checks_the_fork(
     fake: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, attempt: object
 ) -> None:
-    monkeypatch.setattr(driver._Process, "forked", True)
+    monkeypatch.setattr(driver.Process, "forked", True)
     with pytest.raises(UnsupportedError, match="spawn"):
         attempt()  # type: ignore[operator]
     assert fake.driver.calls == []

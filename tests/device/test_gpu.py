@@ -215,7 +215,7 @@ def test_torch_tensors_and_results(dtype: str) -> None:
     assert torch.equal(back.cpu().to(torch.float64), x.cpu().to(torch.float64))
     with torch.cuda.stream(torch.cuda.Stream()) as _:
         assert array.current_stream(found) == torch.cuda.current_stream().cuda_stream
-        assert array.fingerprint(x)[1] == array.fingerprint(x.clone())[1]  # type: ignore[index]
+        assert array.fingerprint(x)[1] == array.fingerprint(x.clone())[1]
 
 
 @pytest.mark.parametrize("dtype", ["int8", "float16", "bfloat16", "float32", "int32"])

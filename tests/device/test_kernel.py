@@ -86,13 +86,13 @@ def test_each_device_loads_and_compiles_once_for_both(fake: SimpleNamespace, com
 @pytest.mark.usefixtures("compilations")
 def test_dynamic_shared_memory_is_allowed_for_the_device(fake: SimpleNamespace) -> None:
     device.compiled("source", "k", ordinal=1, shared_bytes=200_000)
-    assert ("cuKernelSetAttribute", 8, 200_000, "k/k", 1) in fake.driver.calls
+    assert ("cuKernelSetAttribute", 8, 200_000, "library/k", 1) in fake.driver.calls
 
 
 @pytest.mark.usefixtures("compilations")
 def test_code_is_loaded_before_the_first_launch(fake: SimpleNamespace) -> None:
     device.compiled("source", "k")
-    assert ("cuKernelGetFunction", "k/k") in fake.driver.calls
+    assert ("cuKernelGetFunction", "library/k") in fake.driver.calls
 
 
 @pytest.mark.usefixtures("fake", "compilations")

@@ -87,6 +87,48 @@ def test_zeroed_memory_is_filled_in_the_order_of_its_stream(fake: SimpleNamespac
     assert ("cuMemsetD8Async", 0x7000, 0, 12, 0x10) in fake.driver.calls
 
 
+@pytest.mark.parametrize("stream", [1, 0x10])
+def test_borrowed_memory_comes_and_goes_in_its_streams_order(fake: SimpleNamespace, stream: int) -> None:
+    fake.driver.devices = 1
+    pointer = device.borrow(4096, 0, stream)
+    assert pointer == 0x7000
+    device.give_back(pointer, 0, stream)
+    asked = [call for call in fake.driver.calls if call[0].startswith("cuMem")]
+    assert asked == [("cuMemAllocAsync", 4096, stream), ("cuMemFreeAsync", 0x7000, stream)]
+
+
+@pytest.mark.parametrize("stream", [1, 2])
+def test_memory_for_a_fixed_stream_comes_from_the_device_that_is_asked(
+    fake: SimpleNamespace, stream: int
+) -> None:
+    device.give_back(device.borrow(4096, 1, stream), 1, stream)
+    asked = [call[0] for call in fake.driver.calls]
+    assert asked.count("cuCtxPushCurrent") == asked.count("cuCtxPopCurrent") == 2
+    for name in ("cuMemAllocAsync", "cuMemFreeAsync"):
+        contexts = [call for call in fake.driver.calls[: asked.index(name)] if "CtxPushCurrent" in call[0]]
+        assert contexts[-1] == ("cuCtxPushCurrent", 101)
+
+
+def test_a_full_device_is_asked_again_for_borrowed_memory(fake: SimpleNamespace) -> None:
+    fake.driver.devices = 1
+    buffer = device.allocate(100, 0, 0x10)
+    del buffer
+    gc.collect()
+    fake.driver.refuses.add("cuMemAllocAsync")
+    with pytest.raises(device.DriverError, match="cuMemAllocAsync"):
+        device.borrow(4096, 0, 0x10)
+    assert frees(fake) == [("cuCtxSynchronize",), ("cuMemFreeAsync", 0x7000, 55)]
+
+
+def test_memory_that_a_stream_does_not_take_back_is_given_back_on_its_device(fake: SimpleNamespace) -> None:
+    fake.driver.devices = 1
+    fake.driver.refuses.add("cuMemFreeAsync")
+    with pytest.raises(device.DriverError, match="cuMemFreeAsync"):
+        device.give_back(0x7000, 0, 0x10)
+    assert frees(fake) == [("cuMemFreeAsync", 0x7000, 0x10)] * 2
+    assert fake.driver.contexts == []
+
+
 def test_no_bytes_are_one_byte_for_the_driver(fake: SimpleNamespace) -> None:
     assert device.allocate(0, 0, 0x10).nbytes == 0
     assert ("cuMemAllocAsync", 1, 0x10) in fake.driver.calls

@@ -1,4 +1,4 @@
-"""Streams of every library become handles, wrappers are kept in bounds, order is made by events."""
+"""Streams of every library become handles, order is made by events, and who captures is asked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import pytest
 
 from mxgemm import device
-from mxgemm.device import streams
 from mxgemm.errors import UnsupportedError
 
 
@@ -36,34 +35,10 @@ def test_every_librarys_stream_has_a_handle(stream: object, handle: int) -> None
     assert device.stream_handle(stream) == handle
 
 
-@pytest.mark.parametrize("stream", ["default", 1.5, True, -1, object(), None])
+@pytest.mark.parametrize("stream", ["default", 1.5, True, -1, 2**64, object(), None])
 def test_what_is_no_stream_is_refused_by_name(stream: object) -> None:
     with pytest.raises(UnsupportedError, match="no CUDA stream"):
         device.stream_handle(stream)
-
-
-def test_a_wrapper_is_made_once_a_stream(fake: SimpleNamespace) -> None:
-    assert streams.wrapper(0x10) is streams.wrapper(0x10)
-    assert fake.core.wrapped == [0x10]
-
-
-def test_default_streams_are_cuda_cores_own(fake: SimpleNamespace) -> None:
-    assert [streams.wrapper(device.LEGACY), streams.wrapper(device.PER_THREAD)] == ["legacy", "per-thread"]
-    assert fake.core.wrapped == []
-
-
-def test_wrappers_are_bounded_and_the_least_recently_used_goes(fake: SimpleNamespace) -> None:
-    first, second = 0x1000, 0x1001
-    for handle in range(first, first + streams.WRAPPERS):
-        streams.wrapper(handle)
-    streams.wrapper(first)
-    streams.wrapper(0x9999)
-    assert streams.wrapper.cache_info().currsize == streams.WRAPPERS
-    made = len(fake.core.wrapped)
-    streams.wrapper(first)
-    assert len(fake.core.wrapped) == made
-    streams.wrapper(second)
-    assert len(fake.core.wrapped) == made + 1
 
 
 def test_order_is_an_event_recorded_on_the_producer_and_awaited(fake: SimpleNamespace) -> None:
@@ -88,6 +63,26 @@ def test_order_across_the_edge_of_a_capture_is_refused(fake: SimpleNamespace, ca
     with pytest.raises(UnsupportedError, match="capturing a CUDA graph"):
         device.order_after(0x10, 0x20, 0)
     assert "cuEventRecord" not in fake.driver.names()
+
+
+@pytest.mark.parametrize(("devices", "stream", "pushes"), [(1, 1, 0), (2, 1, 1), (2, 2, 1), (2, 0x10, 0)])
+def test_a_context_is_made_current_only_for_streams_that_every_device_has(
+    fake: SimpleNamespace, devices: int, stream: int, pushes: int
+) -> None:
+    fake.driver.devices = devices
+    fake.driver.capturing.add(stream)
+    assert device.is_capturing(stream, 0)
+    assert fake.driver.names().count("cuCtxPushCurrent") == pushes
+    fake.driver.capturing.clear()
+    assert not device.is_capturing(stream, 0)
+
+
+def test_a_refused_question_is_asked_again_with_the_device_current(fake: SimpleNamespace) -> None:
+    """A thread that never used CUDA has no context; other refusals are the driver's to name."""
+    fake.driver.refuses.add("cuStreamIsCapturing")
+    with pytest.raises(device.DriverError, match="cuStreamIsCapturing"):
+        device.is_capturing(0x10, 0)
+    assert "cuCtxPushCurrent" in fake.driver.names()
 
 
 def test_waiting_for_a_capturing_stream_is_refused(fake: SimpleNamespace) -> None:

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -38,19 +37,11 @@ def tiles_for(
     problem: GemmProblem, configuration: Configuration, arch: str, alignment: Mapping[str, int]
 ) -> list[Lowering]:
     """The lowering of a problem with each instance on offer."""
-    offered: list[KernelInstance] = []
-    cheapest = lowering._cheapest
-
-    def keep(candidates: list[KernelInstance], *rest: Any) -> Any:
-        offered.extend(candidates)
-        return cheapest(candidates, *rest)
-
     families = tuple(family for family in kernels.KERNELS if family.name in ON_THE_ROAD)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lowering, "KERNELS", families)
-        patch.setattr(lowering, "_cheapest", keep)
-        found = kernels.lower(problem, configuration, arch, alignment=alignment)
-    return [replace(found, instance=instance) for instance in offered]
+        found = kernels.candidates(problem, configuration, arch, alignment=alignment)
+    return [one.lowering for one in found]
 
 
 def every_tile(case: Case, arch: str) -> list[Lowering]:

@@ -167,7 +167,10 @@ def test_an_operand_that_overflows_is_told(precision: str, arch: str) -> None:
 def words_about_the_edges(shape: tuple[int, ...], seed: int) -> Any:
     """float32: mostly numbers near 1, a few about every edge of rounding to tf32, NaN payloads among them."""
     rng = np.random.default_rng(seed)
-    edges = [0, 0x1000, 0x800000, 0x3F801000, 0x7F7FF000, 0x7F800000, 0x7F801000, 0x7FC00000, 0x7FFFF000]
+    edges = [
+        0, 0x1000, 0x3000, 0x800000, 0x3F801000, 0x3F803000, 0x7F7FF000, 0x7F800000, 0x7F801000, 0x7FC00000,
+        0x7FFFF000,
+    ]  # fmt: skip
     near = (np.array(edges)[:, None] + np.arange(-3, 4)).ravel() % 2**31
     near = np.concatenate([near, [0x7FFFFFFF], near | 2**31, [0xFFFFFFFF]])
     ordinary = rng.integers(0x3F000000, 0x40000000, shape)

@@ -1,4 +1,4 @@
-"""tf32 operands are rounded in two instructions: to nearest, ties away, and a NaN stays one."""
+"""tf32 operands are rounded to nearest even by integer arithmetic before sm_90, and a NaN stays one."""
 
 from typing import Any
 
@@ -12,12 +12,14 @@ DROPPED = 13  # bits that the unit ignores
 CANONICAL = np.uint32(0x7FFFFFFF)
 
 
+def to_even(words: Words) -> Words:
+    return words + np.uint32(0xFFF) + ((words >> np.uint32(DROPPED)) & np.uint32(1))
+
+
 def as_the_kernel_rounds(words: Words) -> Words:
-    """fragment.cuh, rounded_to_tf32: what the product makes of NaN, then the larger of two signed words."""
-    floats = words.view(np.float32)
-    canonical = np.where(np.isnan(floats), CANONICAL, words)
-    sums = canonical + np.uint32(0x1000)
-    return np.maximum(sums.view(np.int32), canonical.view(np.int32)).view(np.uint32)
+    """convert.cuh, rounded_to_tf32: what the product makes of NaN, then the larger of two signed words."""
+    canonical = np.where(np.isnan(words.view(np.float32)), CANONICAL, words)
+    return np.maximum(to_even(canonical).view(np.int32), canonical.view(np.int32)).view(np.uint32)
 
 
 def as_the_unit_reads(words: Words) -> Words:
@@ -45,10 +47,10 @@ def test_every_nan_at_the_ends_of_the_payload() -> None:
         assert wrong(near + np.uint32(first)) == 0
 
 
-@pytest.mark.parametrize(("word", "mutant"), [(0x7FFFF000, "sums"), (0x7F800001, "words")])
+@pytest.mark.parametrize(("word", "mutant"), [(0x7FFFFFFF, "sums"), (0x7F800001, "words")])
 def test_neither_half_of_the_guard_for_nan_can_go(word: int, mutant: str) -> None:
     words = np.array([word], np.uint32)
-    rounded = words + np.uint32(0x1000)
+    rounded = to_even(words)
     if mutant == "words":  # the larger of the two, but without the product
         rounded = np.maximum(rounded.view(np.int32), words.view(np.int32)).view(np.uint32)
     assert not np.isnan(as_the_unit_reads(rounded).view(np.float32)).any()

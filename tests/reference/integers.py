@@ -49,16 +49,14 @@ def exponent(value: Fraction) -> int:
 
 
 def rounded(value: Fraction, kind: Kind, mode: str = "even") -> float:
-    """``value`` in ``kind`` by rounding "even" (to nearest), "away" (ties) or "zero"; Inf on overflow."""
+    """``value`` in ``kind`` by rounding "even" (to nearest) or towards "zero"; Inf on overflow."""
     if value == 0:
         return 0.0
     size = abs(value)
     step = Fraction(2) ** (max(exponent(size), kind.emin) - kind.bits + 1)
     whole = math.floor(size / step)
     rest = size / step - whole
-    up = {"zero": False, "away": 2 * rest >= 1, "even": 2 * rest > 1 or (2 * rest == 1 and whole % 2 == 1)}[
-        mode
-    ]
+    up = mode == "even" and (2 * rest > 1 or (2 * rest == 1 and whole % 2 == 1))
     size = (whole + up) * step
     found = math.inf if size >= Fraction(2) ** (kind.emax + 1) else float(size)
     return -found if value < 0 else found
@@ -145,10 +143,10 @@ def fma_chain(a: Sequence[float], b: Sequence[float], kind: Kind) -> float:
 
 
 def to_format(x: float, fmt: str, *, saturate: bool = False) -> float:
-    """Round one operand to a unit's format (tf32: ties away)."""
+    """Round one operand to nearest even in a unit's format."""
     if not math.isfinite(x):
         return x
-    found = rounded(Fraction(x), KINDS[fmt], "away" if fmt == "tf32" else "even")
+    found = rounded(Fraction(x), KINDS[fmt])
     if saturate and math.isinf(found):
         found = math.copysign(KINDS[fmt].largest, x)
     return math.copysign(found, x)

@@ -52,9 +52,20 @@ def test_operands_are_rounded_once(fmt: str) -> None:
     assert same_bits(found, expected)
 
 
-def test_tf32_operands_tie_away_from_zero() -> None:
-    x = np.array([1 + 2.0**-11, -(1 + 2.0**-11), 1 + 3 * 2.0**-11], np.float32)
-    assert round_operand(x, "tf32").tolist() == [1 + 2.0**-10, -(1 + 2.0**-10), 1 + 2 * 2.0**-10]
+# What the copy engine of an NVIDIA H200 makes of words: ties both ways, and next to ties; the last word that
+# stays finite and the first that does not; subnormals; Inf.
+TF32_WORDS = {
+    0x3F801000: 0x3F800000, 0x3F803000: 0x3F804000, 0xBF801000: 0xBF800000, 0xBF803000: 0xBF804000,
+    0x3F800FFF: 0x3F800000, 0x3F801001: 0x3F802000, 0x7F7FEFFF: 0x7F7FE000, 0x7F7FF000: 0x7F800000,
+    0x00000FFF: 0x00000000, 0x00001000: 0x00000000, 0x00003000: 0x00004000, 0x80001001: 0x80002000,
+    0x007FFFFF: 0x00800000, 0x80000000: 0x80000000, 0xFF800000: 0xFF800000,
+}  # fmt: skip
+
+
+def test_tf32_operands_are_rounded_as_the_copy_engine_rounds_them() -> None:
+    words = np.array(list(TF32_WORDS), np.uint32)
+    found = round_operand(words.view(np.float32), "tf32").view(np.uint32)
+    assert [f"{x:08x}" for x in found] == [f"{x:08x}" for x in TF32_WORDS.values()]
 
 
 @pytest.mark.parametrize("fmt", ["f16", "bf16", "tf32"])
@@ -74,8 +85,12 @@ def test_operands_overflow_to_inf(fmt: str, last: float, first: float) -> None:
     assert not operand_overflows(np.array([np.inf, np.nan], np.float32), fmt)
 
 
-def test_the_largest_float32_overflows_in_tf32() -> None:
-    assert np.isinf(round_operand(np.array([np.finfo(np.float32).max]), "tf32")).all()
+def test_tf32_overflows_from_half_a_last_place_beyond_its_largest_number() -> None:
+    largest, last, first = np.array([0x7F7FE000, 0x7F7FEFFF, 0x7F7FF000], np.uint32).view(np.float32)
+    assert round_operand(last, "tf32") == largest
+    assert not operand_overflows(np.array([last, np.inf, np.nan], np.float32), "tf32")
+    assert operand_overflows(np.array([first]), "tf32")
+    assert operand_overflows(np.array([-np.finfo(np.float32).max], np.float32), "tf32")
 
 
 def test_an_unknown_operand_format_is_refused() -> None:

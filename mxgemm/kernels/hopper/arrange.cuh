@@ -1,5 +1,5 @@
-// Arranging: an operand that the copy engine cannot read (rows off 16 bytes, or along the wrong axis), or
-// whose elements are rounded first, is copied into workspace with rows of whole 16-byte pieces.
+// Arranging: an operand that the copy engine cannot read (rows off 16 bytes, or along the wrong axis) is copied
+// into workspace with rows of whole 16-byte pieces.
 
 constexpr int PIECE = 16;
 
@@ -8,7 +8,6 @@ struct ArrangeAxis { i64 extent, stride; };
 struct ArrangeArguments {
     const void* source = nullptr;
     void* target = nullptr;
-    u32* flags = nullptr;
     i64 outer = 0, inner = 0, outer_stride = 0, inner_stride = 0;    // inner becomes the contiguous axis
     i64 leading = 0;                                                 // elements of a row of the copy
     u64 products = 1;
@@ -17,20 +16,10 @@ struct ArrangeArguments {
 
 struct alignas(PIECE) Words { u32 word[4]; };
 
-// Element types by size; float32 is also rounded to tf32, ties away from zero.
-template <class Element, bool ROUNDED> struct Elements {
+// Element types by size.
+template <class Element> struct Elements {
     static constexpr int COUNT = PIECE / int(sizeof(Element)), BITS = 8 * int(sizeof(Element)), A_WORD = 4 / int(sizeof(Element));
 
-    __device__ __forceinline__ static u32 rounded(u32 x, bool& overflow) {
-        if constexpr (ROUNDED) {
-            u32 y;
-            asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(__uint_as_float(x)));
-            const u32 magnitude = x & 0x7FFFFFFFu;
-            overflow = overflow || (magnitude >= 0x7F7FF000u && magnitude < 0x7F800000u);
-            return y;
-        }
-        return x;
-    }
     // The piece that `element(i)` makes for i < valid, zeros after that.
     template <class F> __device__ __forceinline__ static Words gather(int valid, F element) {
         Words x = {};
@@ -67,8 +56,8 @@ __device__ __forceinline__ Words shifted(const Words& low, const Words& high, u3
 
 // Rows keep their direction.  A piece comes from two aligned granules where both lie between the matrix's
 // first and last byte, else from its elements one by one: nothing outside is read.
-template <class Element, int BATCH_AXES, bool ROUNDED> struct Along {
-    using E = Elements<Element, ROUNDED>;
+template <class Element, int BATCH_AXES> struct Along {
+    using E = Elements<Element>;
     static constexpr int ROWS = 32, PIECES = 32, PASSES = 4;
 
     __device__ __forceinline__ static void run(const ArrangeArguments& p) {
@@ -90,15 +79,12 @@ template <class Element, int BATCH_AXES, bool ROUNDED> struct Along {
             if (address != granule) high[pass] = *reinterpret_cast<const Words*>(granule + PIECE);
             whole |= 1u << pass;
         }
-        bool overflow = false;
         Element* const target = static_cast<Element*>(p.target) + i64(tile.product) * p.outer * p.leading + col;
 #pragma unroll
         for (int pass = 0; pass < PASSES; ++pass) {
             const i64 row = top + 8 * pass;
             if (!(whole >> pass & 1)) continue;
-            Words x = shifted(low[pass], high[pass], u32(u64(source + row * p.outer_stride + col)) % PIECE);
-#pragma unroll
-            for (int i = 0; i < 4; ++i) x.word[i] = E::rounded(x.word[i], overflow);
+            const Words x = shifted(low[pass], high[pass], u32(u64(source + row * p.outer_stride + col)) % PIECE);
             *reinterpret_cast<Words*>(target + row * p.leading) = x;
         }
 #pragma unroll 1
@@ -108,16 +94,14 @@ template <class Element, int BATCH_AXES, bool ROUNDED> struct Along {
             const Element* const from = source + row * p.outer_stride + col * p.inner_stride;
 #pragma unroll 1
             for (int i = 0; i < E::COUNT; ++i)
-                target[row * p.leading + i] = i < valid ? Element(E::rounded(u32(from[i * p.inner_stride]), overflow)) : Element(0);
+                target[row * p.leading + i] = i < valid ? from[i * p.inner_stride] : Element(0);
         }
-        if constexpr (ROUNDED)
-            if (overflow) atomicOr(p.flags, FLAG_OPERAND_OVERFLOW);
     }
 };
 
 // Rows change places with columns: tiles of 64 x 64 turn in shared memory, an element a word.
-template <class Element, int BATCH_AXES, bool ROUNDED> struct Turned {
-    using E = Elements<Element, ROUNDED>;
+template <class Element, int BATCH_AXES> struct Turned {
+    using E = Elements<Element>;
     static constexpr int EXTENT = 64, PITCH = EXTENT + 1, PIECES = EXTENT / E::COUNT;
 
     __device__ __forceinline__ static void run(const ArrangeArguments& p) {
@@ -126,14 +110,12 @@ template <class Element, int BATCH_AXES, bool ROUNDED> struct Turned {
         if (!tile.inside) return;
         const Element* const source = static_cast<const Element*>(p.source) + origin_of<BATCH_AXES>(p, tile.product);
         const i64 outer = tile.row + threadIdx.x % EXTENT;
-        bool overflow = false;
 #pragma unroll
         for (int pass = 0; pass < EXTENT * EXTENT / 256; ++pass) {
             const int i = int(threadIdx.x / EXTENT) + pass * (256 / EXTENT);
             const i64 inner = tile.col + i;
             const bool inside = outer < p.outer && inner < p.inner;
-            const u32 x = inside ? u32(source[outer * p.outer_stride + inner * p.inner_stride]) : 0;
-            words[i * PITCH + threadIdx.x % EXTENT] = E::rounded(x, overflow);
+            words[i * PITCH + threadIdx.x % EXTENT] = inside ? u32(source[outer * p.outer_stride + inner * p.inner_stride]) : 0;
         }
         __syncthreads();
 #pragma unroll
@@ -145,7 +127,5 @@ template <class Element, int BATCH_AXES, bool ROUNDED> struct Turned {
             Element* const target = static_cast<Element*>(p.target) + (i64(tile.product) * p.outer + tile.row + row) * p.leading;
             *reinterpret_cast<Words*>(target + tile.col + first) = x;
         }
-        if constexpr (ROUNDED)
-            if (overflow) atomicOr(p.flags, FLAG_OPERAND_OVERFLOW);
     }
 };

@@ -1,4 +1,4 @@
-"""Arranging: operands are copied into workspace as the copy engine wants them, and rounded on the way."""
+"""Arranging: operands are copied into workspace as the copy engine wants them."""
 
 from __future__ import annotations
 
@@ -29,43 +29,41 @@ class ArrangeInstance(PackInstance):
     ----------
     turned : bool
         Whether the source is contiguous along the other axis than the copy.
-    rounded : bool
-        Whether float32 is rounded to tf32, which may overflow.
     """
 
     turned: bool = False
-    rounded: bool = False
 
     lowering = "arrange"
+    programmatic: ClassVar[bool] = True
     blocks = 3
-    parts: ClassVar[tuple[str, ...]] = ("types", "arguments", "tile_order", "hopper/arrange")
+    parts: ClassVar[tuple[str, ...]] = (
+        "types", "arguments", "tile_order", "hopper/succession", "hopper/arrange",
+    )  # fmt: skip
 
     @property
     def variant(self) -> str:
         """Element size, and what happens to the elements."""
-        turned, rounded = ", turned" * self.turned, ", rounded to tf32" * self.rounded
-        return f"{self.size}-byte elements{turned}{rounded}"
+        return f"{self.size}-byte elements{', turned' * self.turned}"
 
     @property
     def entry(self) -> str:
         """Name of the ``extern "C"`` function."""
-        words = "_turned" * self.turned + "_rounded" * self.rounded
-        return f"mxgemm_arrange_{self.size}_{self.batch_axes}{words}"
+        return f"mxgemm_arrange_{self.size}_{self.batch_axes}{'_turned' * self.turned}"
 
     def generated(self) -> str:
         """The source's own part."""
         names = ["outer", "inner", "outer_stride", "inner_stride", "leading", "products"]
         axes = range(self.batch_axes)
         fields = [(f"batch{i}_{f}", f"batch[{i}].{f}") for i in axes for f in ("extent", "stride")]
-        pointers = {"source": "const void*", "target": "void*", **({"flags": "u32*"} if self.rounded else {})}
+        pointers = {"source": "const void*", "target": "void*"}
         pairs = [*((name, name) for name in (*pointers, *names)), *fields]
         parameters = ", ".join(f"{pointers.get(name, 'i64')} {name}" for name, _ in pairs)
         fills = "\n".join(f"    p.{field} = {name};" for name, field in pairs)
-        kind, rounded = "Turned" if self.turned else "Along", str(self.rounded).lower()
+        kind = "Turned" if self.turned else "Along"
         return (
             f'// {self}\nextern "C" __global__ void __launch_bounds__({self.threads}, {self.blocks})\n'
             f"{self.entry}({parameters}) {{\n    ArrangeArguments p;\n{fills}\n"
-            f"    {kind}<{_WORDS[self.size]}, {self.batch_axes}, {rounded}>::run(p);\n}}\n"
+            f"    wait_for_predecessor();\n    {kind}<{_WORDS[self.size]}, {self.batch_axes}>::run(p);\n}}\n"
         )
 
 
@@ -88,8 +86,6 @@ class Arrangement:
     leading : int
         Elements from one row of the copy to the next: whole 16-byte pieces, and of long rows whole
         128-byte lines: 128 bytes along K that lie in two of them cost two reads of L2.
-    rounded : bool
-        Whether the copy is rounded to tf32.
     offset : int
         Bytes from the start of the workspace.
     """
@@ -100,8 +96,9 @@ class Arrangement:
     packed: Matrix
     along_rows: bool
     leading: int
-    rounded: bool
     offset: int
+
+    what: ClassVar[str] = "arranged in workspace first"
 
     @cached_property
     def _axes(self) -> tuple[int, int, int, int]:
@@ -110,12 +107,6 @@ class Arrangement:
         axes = [(s.rows, s.row_stride), (s.cols, s.col_stride)]
         (outer, outer_stride), (inner, inner_stride) = axes if self.along_rows else reversed(axes)
         return outer, inner, outer_stride if outer > 1 else 0, inner_stride if inner > 1 else 1
-
-    @property
-    def what(self) -> str:
-        """What happens to the operand, in words."""
-        rounded = "rounded to tf32 and " if self.rounded else ""
-        return f"{rounded}arranged in workspace first"
 
     @cached_property
     def bytes(self) -> int:
@@ -127,7 +118,7 @@ class Arrangement:
         """The kernel."""
         _, _, outer_stride, inner_stride = self._axes
         turned = inner_stride != 1 and outer_stride == 1
-        return ArrangeInstance(SIZES[self.source.dtype], len(self.batch), turned, self.rounded)
+        return ArrangeInstance(SIZES[self.source.dtype], len(self.batch), turned)
 
     def grid(self) -> tuple[int, int, int]:
         """Blocks along x, y and z."""
@@ -137,15 +128,14 @@ class Arrangement:
             rows = cols = _TURNED
         return grid_of(-(-outer // rows) * -(-self.leading // cols) * math.prod(self.batch))
 
-    def arguments(self, source: int, workspace: int, flags: int) -> tuple[int, ...]:
+    def arguments(self, source: int, workspace: int) -> tuple[int, ...]:
         """Launch arguments, 8 bytes each."""
         axes = [x for pair in zip(self.batch, self.source.batch_strides, strict=True) for x in pair]
-        pointers = (source, workspace + self.offset, *((flags,) if self.rounded else ()))
-        return (*pointers, *self._axes, self.leading, math.prod(self.batch), *axes)
+        return (source, workspace + self.offset, *self._axes, self.leading, math.prod(self.batch), *axes)
 
 
 def arrangement_of(
-    name: str, x: Matrix, batch: tuple[int, ...], offset: int, *, along_rows: bool, rounded: bool
+    name: str, x: Matrix, batch: tuple[int, ...], offset: int, *, along_rows: bool
 ) -> Arrangement:
     """Plan the copy of ``x`` into workspace at ``offset``, contiguous along its columns or its rows.
 
@@ -162,5 +152,5 @@ def arrangement_of(
         replace(x, batch_strides=copied.source),
         copied.extents,
         replace(x, row_stride=row_stride, col_stride=col_stride, batch_strides=copied.packed),
-        along_rows, leading, rounded, offset,
+        along_rows, leading, offset,
     )  # fmt: skip

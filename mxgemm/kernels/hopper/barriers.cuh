@@ -28,11 +28,6 @@ __device__ __forceinline__ void barrier_wait(u32 barrier, u32 parity) {
                  "@done bra finished;\nbra again;\nfinished:\n}" ::"r"(barrier), "r"(parity) : "memory");
 }
 
-// Named barrier of the THREADS threads of one warpgroup or more.
-template <int THREADS> __device__ __forceinline__ void named_barrier(int name) {
-    asm volatile("barrier.sync %0, %1;" ::"r"(name), "n"(THREADS) : "memory");
-}
-
 __device__ __forceinline__ u32 cluster_rank() {
     u32 rank;
     asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));

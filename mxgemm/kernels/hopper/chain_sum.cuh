@@ -3,6 +3,7 @@
 
 template <class I> __device__ __forceinline__ void chain_sum(const Arguments<float>& p) {
     using E = typename I::Epilogue;
+    wait_for_predecessor();
     const i64 index = (i64(blockIdx.y) * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x;
     if (index >= p.m * p.n) return;
     const i64 row = index / p.n, col = index - row * p.n;

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from mxgemm.epilogue import EpilogueSpec
 from mxgemm.kernels.hopper.instance import HopperInstance
@@ -30,18 +32,26 @@ class ChainSumInstance(KernelInstance):
     chain: int
 
     lowering = "wgmma"
+    programmatic: ClassVar[bool] = True
     template = "chain_sum"
     threads = 256
     shared_bytes = 0
     blocks = 4
     tile_shape = (1, 256)
-    parts = ("types", "convert", "arguments", "activations", "epilogue", "hopper/chain_sum")
+    parts = (
+        "types", "convert", "arguments", "activations", "epilogue", "hopper/succession", "hopper/chain_sum",
+    )  # fmt: skip
 
     @property
     def variant(self) -> str:
         """The tile of the chains, and what is done to them."""
         how = f"chains of {self.chain} side by side, then added in order"
         return f"{self.chains_by.variant}, {how}"
+
+    @property
+    def operand_notes(self) -> Mapping[str, str]:
+        """Of the kernel that multiplies."""
+        return self.chains_by.operand_notes
 
     def constants(self) -> tuple[str, ...]:
         """Members of the struct that the template is instantiated with."""

@@ -1,28 +1,38 @@
-// The sum of one tile, by the length of the configuration's chains.
+// The sum of one tile, by the length of the configuration's chains.  `meanwhile` runs under the products of
+// the first stage: it writes the last tile, whose packed words lie in words().
 
 // All of k is one chain (or the arithmetic is exact): the unit's sum is the result.
 template <class I> struct OneChain {
-    static constexpr int TOGETHER = 1;
-    typename I::Sum result[I::Unit::COUNT];
+    static constexpr int TOGETHER = ConsumerOf<I>::TOGETHER, WORDS = I::HELD - I::Unit::COUNT;    // what fits beside the sums
+    typename I::Sum result[I::Unit::COUNT], held[WORDS];
 
-    __device__ __forceinline__ void run(Consumer<I>& consumer, int blocks) { consumer.chain(result, blocks); }
+    __device__ __forceinline__ typename I::Sum (&words())[WORDS] { return held; }
+    template <class Meanwhile> __device__ __forceinline__ void run(ConsumerOf<I>& consumer, int blocks, const Meanwhile& meanwhile) {
+        consumer.chain(result, blocks, meanwhile);
+    }
 };
 
 // Chains of many stages: each ends in a drained pipe, which costs nothing at that length.
 template <class I> struct LongChains {
-    static constexpr int TOGETHER = 1;
-    typename I::Sum result[I::Unit::COUNT];
+    static constexpr int TOGETHER = ConsumerOf<I>::TOGETHER, WORDS = I::Unit::COUNT;
+    typename I::Sum result[WORDS];
 
-    __device__ __forceinline__ void run(Consumer<I>& consumer, int blocks) {
+    // The master sum is idle until the first chain ends.
+    __device__ __forceinline__ typename I::Sum (&words())[WORDS] { return result; }
+    template <class Meanwhile> __device__ __forceinline__ void add(ConsumerOf<I>& consumer, int blocks, const Meanwhile& meanwhile) {
         typename I::Sum sums[I::Unit::COUNT];
+        consumer.chain(sums, least(blocks, I::CHAIN_STAGES), meanwhile);
 #pragma unroll
-        for (int i = 0; i < I::Unit::COUNT; ++i) result[i] = 0;
+        for (int i = 0; i < I::Unit::COUNT; ++i) result[i] = __fadd_rn(result[i], sums[i]);
+    }
+    template <class Meanwhile> __device__ __forceinline__ void run(ConsumerOf<I>& consumer, int blocks, const Meanwhile& meanwhile) {
+        add(consumer, blocks, [&] {
+            meanwhile();
+#pragma unroll
+            for (int i = 0; i < I::Unit::COUNT; ++i) result[i] = 0;
+        });
 #pragma unroll 1
-        for (int block = 0; block < blocks; block += I::CHAIN_STAGES) {
-            consumer.chain(sums, least(blocks - block, I::CHAIN_STAGES));
-#pragma unroll
-            for (int i = 0; i < I::Unit::COUNT; ++i) result[i] = __fadd_rn(result[i], sums[i]);
-        }
+        for (int block = I::CHAIN_STAGES; block < blocks; block += I::CHAIN_STAGES) add(consumer, blocks - block, [] {});
     }
 };
 
@@ -30,10 +40,12 @@ template <class I> struct LongChains {
 // multiplies.  TOGETHER chains run straight and the pipe is drained at the loop's end: sums that are read
 // while another group is in flight across a back edge make ptxas serialise every wgmma, and a separate tail
 // for an odd chain spills.  So the stages are padded to a multiple: a stage of zeros adds +0.
+// The master and both halves fill the registers, so no words are held.
 template <class I> struct ShortChains {
-    static constexpr int COUNT = I::Unit::COUNT, HALF = I::BN / 2, TOGETHER = 2;
+    static constexpr int COUNT = I::Unit::COUNT, HALF = I::BN / 2, TOGETHER = 2, WORDS = 0;
     float result[2 * COUNT];
 
+    __device__ __forceinline__ float (&words())[2 * COUNT] { return result; }
     template <int FIRST> __device__ __forceinline__ void add(float (&sums)[COUNT]) {
         settle(sums);
 #pragma unroll
@@ -63,7 +75,7 @@ template <class I> struct ShortChains {
         add<COUNT>(right);
         consumer.release(finished);
     }
-    __device__ __forceinline__ void run(Consumer<I>& consumer, int blocks) {
+    template <class Meanwhile> __device__ __forceinline__ void run(Consumer<I>& consumer, int blocks, const Meanwhile&) {
 #pragma unroll
         for (int i = 0; i < 2 * COUNT; ++i) result[i] = 0;
 #pragma unroll 1

@@ -20,15 +20,23 @@ template <class I> struct Consumer {
     using S = Stage<I>;
     using A = Descriptor<I::A_K_MAJOR, S::DEPTH>;
     using B = Descriptor<I::B_K_MAJOR, S::DEPTH>;
+    static constexpr int TOGETHER = 1;    // stages that it takes at a time
     typename S::Ring_ ring;
     u32 a, b;      // this warpgroup's rows of A and the columns of B in stage 0
     int thread;    // in the warpgroup
+    int rows;      // which of the consumers
 
     __device__ __forceinline__ Consumer(u32 shared, int group)
         : ring(shared + S::BARRIERS), a(shared + group * A::PANEL_BYTES), b(shared + S::A_BYTES),
-          thread(int(threadIdx.x) % 128) {}
+          thread(int(threadIdx.x) % 128), rows(group) {}
 
     __device__ __forceinline__ void wait() const { ring.wait_full(); }
+    // At a tile's start.  Consumers that are apart by some stages end their tiles one after the other, and
+    // while one is in its epilogue, the other has the matrix unit to itself.
+    __device__ __forceinline__ void keep_behind(int blocks) const {
+        if constexpr (I::LAG > 0)
+            if (rows != 0 && blocks > I::LAG) ring.wait_full_ahead(I::LAG);
+    }
     // Unit's columns from `first` on, times all k of the current stage.
     template <class Unit, class Sum>
     __device__ __forceinline__ void multiply(Sum (&sums)[Unit::COUNT], int first, bool accumulate) const {
@@ -40,16 +48,21 @@ template <class I> struct Consumer {
     }
     __device__ __forceinline__ void release(int stage) const { ring.template release<I::CLUSTER>(stage, thread); }
 
-    // One chain from +0 over `blocks` stages.
-    template <class Sum> __device__ __forceinline__ void chain(Sum (&sums)[I::Unit::COUNT], int blocks) {
+    // One chain from +0 over `blocks` stages; `meanwhile` runs while the first one's products are computed.
+    template <class Sum, class Meanwhile> __device__ __forceinline__ void chain(Sum (&sums)[I::Unit::COUNT], int blocks, const Meanwhile& meanwhile) {
+        wait();
+        wgmma_begin();
+        multiply<typename I::Unit>(sums, 0, false);
         int finished = ring.stage;
+        ring.advance();
+        meanwhile();
 #pragma unroll 1
-        for (int block = 0; block < blocks; ++block) {
+        for (int block = 1; block < blocks; ++block) {
             wait();
             wgmma_begin();
-            multiply<typename I::Unit>(sums, 0, block != 0);
+            multiply<typename I::Unit>(sums, 0, true);
             wgmma_wait<1>();
-            if (block) release(finished);
+            release(finished);
             finished = ring.stage;
             ring.advance();
         }

@@ -1,43 +1,73 @@
-// The kernel: a persistent block of one producer warpgroup and BM / 64 consumer warpgroups.
+// The kernel: a persistent block of one warpgroup that moves data and BM / 64 consumer warpgroups.
+
+constexpr u32 SHORT_WORK = 64;    // stages of a block: about 20 us
+
+template <class I> __device__ __forceinline__ void init_barriers(u32 base) {
+    using S = Stage<I>;
+    S::Ring_::init(base + S::BARRIERS, S::CONSUMERS * I::CLUSTER);
+    Terms<I>{base + S::TERMS}.init();
+    for (int rows = 0; rows < S::CONSUMERS; ++rows) Handover<I, Chunks<I>::COUNT>{base + S::handover(rows)}.init();
+    barrier_init_fence();
+}
+
+template <class I, class Tiles>
+__device__ __forceinline__ void move(const Maps& maps, const Arguments<typename I::Sum>& p, Tiles tiles, u32 base, int blocks, u32 rank) {
+    using S = Stage<I>;
+    using Warps = EpilogueWarps<I>;
+    const int warp = warp_index(), rows = warp - Warps::FIRST;
+    const bool leads = threadIdx.x % 32 == 0;
+    if (warp == 0 && leads) Producer<I>::run(maps.a, maps.b, p.batch[0], typename S::Ring_(base + S::BARRIERS), tiles, base, blocks, rank);
+    if constexpr (Terms<I>::BYTES > 0)
+        if (warp == 1) Warps::fetch(p, Terms<I>{base + S::TERMS}, tiles, rank);
+    if constexpr (I::BULK_STORE)
+        if (rows >= 0 && rows < S::CONSUMERS && leads) Warps::move(maps, p, tiles, base, rows, rank);
+    __syncwarp();
+}
+
+template <class I, class Tiles>
+__device__ __forceinline__ void multiply(const Arguments<typename I::Sum>& p, Tiles tiles, u32 base, int blocks, u32 rank, int rows) {
+    ConsumerOf<I> consumer(base, rows);
+    Store<I> store{p, base, rows, consumer.thread};
+    typename I::Chains sum;
+    TilePlace finished;
+#pragma unroll 1
+    while (tiles.more()) {
+        consumer.keep_behind(blocks);
+        sum.run(consumer, blocks, [&] { store.write(finished, sum.words()); });
+        finished = tiles.take(rank);
+        if constexpr (I::ROUNDS) RoundedOperands<I>::check(p, finished, 4 * rows + consumer.thread / 32, sum.result);
+        store.finish(finished, sum.result, sum.words());
+    }
+    store.write(finished, sum.words());
+    store.tell_overflow();
+}
 
 template <class I>
-__device__ __forceinline__ void hopper_gemm(MapAddress map_a, MapAddress map_b, MapAddress map_d, MapAddress map_tail,
-                                            const Arguments<typename I::Sum>& p) {
+__device__ __forceinline__ void hopper_gemm(const Maps& maps, const Arguments<typename I::Sum>& p) {
     using S = Stage<I>;
-    extern __shared__ __align__(128) u8 shared[];
-    const u32 base = (shared_offset(shared) + ATOM_BYTES - 1) & ~u32(ATOM_BYTES - 1);    // swizzling goes by address
+    extern __shared__ __align__(ATOM_BYTES) u8 shared[];    // swizzling goes by address
+    const u32 base = shared_offset(shared);
     const u32 rank = I::CLUSTER == 1 ? 0 : cluster_rank();
     const int group = warpgroup_index();
     constexpr int STEP = S::DEPTH * I::Chains::TOGETHER;
     const int blocks = int((p.k + STEP - 1) / STEP) * I::Chains::TOGETHER;
     if (threadIdx.x == 0) {
-        prefetch_map(map_a);
-        prefetch_map(map_b);
-        S::Ring_::init(base + S::BARRIERS, S::CONSUMERS * I::CLUSTER);
-        barrier_init_fence();
+        prefetch_map(maps.a);
+        prefetch_map(maps.b);
+        init_barriers<I>(base);
     }
     if constexpr (I::CLUSTER == 1) __syncthreads();
     else cluster_barrier();
 
-    Scheduler<I::BM, I::BN, I::GROUP, I::CLUSTER> tiles(p.m, p.n, i64(p.products));
+    const Scheduler<I::BM, I::BN, I::GROUP, I::CLUSTER> tiles(p.m, p.n, i64(p.products));
+    if (tiles.most() * u32(blocks) <= SHORT_WORK) let_successor_begin();
+    wait_for_predecessor();
     if (group == 0) {
         give_registers<I::PRODUCER_REGISTERS>();
-        if (threadIdx.x == 0)
-            Producer<I>::run(map_a, map_b, p.batch[0], typename S::Ring_(base + S::BARRIERS), tiles, base, blocks, rank);
-        __syncwarp();
+        move<I>(maps, p, tiles, base, blocks, rank);
     } else {
         take_registers<I::CONSUMER_REGISTERS>();
-        const int rows = group - 1;
-        Consumer<I> consumer(base, rows);
-        Store<I> store{p, map_d, map_tail, base + S::STORE_FIRST + u32(rows * I::BUFFERS * S::STORE_BYTES), rows, consumer.thread};
-#pragma unroll 1
-        while (tiles.more()) {
-            const TilePlace tile = tiles.take(rank);
-            typename I::Chains sum;
-            sum.run(consumer, blocks);
-            store.run(tile, sum.result);
-        }
-        store.finish_all();
+        multiply<I>(p, tiles, base, blocks, rank, group - 1);
     }
     // No block may end while another one's copies or arrivals are on their way to it.
     if constexpr (I::CLUSTER > 1) cluster_barrier();

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar
 
 from mxgemm.device.tensor_map import TensorMap
-from mxgemm.kernels.hopper.maps import matrix_map, panel_map, store_maps
+from mxgemm.kernels.hopper.maps import matrix_map, panel_map, store_maps, turned_store_maps
 from mxgemm.kernels.hopper.tiles import ROW_BYTES, HopperTile
 from mxgemm.kernels.hopper.wgmma import Wgmma
 from mxgemm.kernels.instance import KernelInstance
 from mxgemm.kernels.names import CXX, SIZES
+from mxgemm.kernels.product import BiasAxis
 from mxgemm.problem import GemmProblem
 
 __all__ = ["HopperInstance"]
 
 _SHARED = ("types", "convert", "arguments", "activations", "epilogue")  # of every family
-_OWN = ("barriers", "tensor_map", "descriptor", "ring", "scheduler", "roles", "stage", "producer", "consumer",
-        "chains", "store", "gemm")  # fmt: skip
+_OWN = ("barriers", "tensor_map", "descriptor", "ring", "scheduler", "roles", "succession", "terms",
+        "row_order", "stage", "handover", "producer", "epilogue_warps", "consumer", "registers", "chains",
+        "overflow", "store", "gemm")  # fmt: skip
 _FORMATS = {
     "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "int8": "s8", "uint8": "u8",
     "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
 }  # fmt: skip
-_REGISTERS = (40, 232)  # a thread of the producer, which needs few, and of a consumer
+# By consumers: registers of a thread of the producer's group and of a consumer (0: 255 for everybody), and
+# of them those that hold a tile's sums and the words of D that are written under the next tile.
+_REGISTERS = {1: (0, 0, 192), 2: (40, 232, 192), 3: (32, 160, 128)}
+_FRAGMENTS = 32  # registers of A beside sums and words where A goes through registers
+_BIAS_ALONG = {"columns": "ALONG_COLUMNS", "rows": "ALONG_ROWS", "entries": "EACH_ENTRY"}
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,12 @@ class HopperInstance(KernelInstance):
         Whether the batch is the chains of one product, each with its part of K.
     reads_c, c_pairs : bool
         Whether beta != 0, and whether C is read two neighbouring entries at a time.
+    c_bulk : bool
+        Whether the copy engine loads C, which is laid out as it stores D, into the stores' buffers.
+    d_turned : bool
+        Whether D's contiguous axis is its rows; so is C's where the copy engine loads it.
+    bias_along : str
+        "columns" or "rows" where the bias is one value for each, "entries" for any other.
     multiprocessors : int
         Of the device; blocks are persistent, so it decides the grid and nothing of the code.
     """
@@ -46,7 +61,12 @@ class HopperInstance(KernelInstance):
     split: bool
     reads_c: bool
     c_pairs: bool
+    c_bulk: bool = False
+    d_turned: bool = False
+    bias_along: BiasAxis = "entries"
     multiprocessors: int = field(default=132, repr=False, compare=False)
+
+    programmatic: ClassVar[bool] = True
 
     @property
     def lowering(self) -> str:
@@ -57,7 +77,36 @@ class HopperInstance(KernelInstance):
     def variant(self) -> str:
         """Instruction, tile, and how operands come in."""
         chain = f", chains of {self.chain * self.depth}" if self.chain else ""
-        return f"{self.unit.name} {self.tile}{chain}"
+        registers = ", A from registers" if self.a_registers else ""
+        return f"{self.unit.name} {self.tile}{registers}{chain}"
+
+    @property
+    def rounds(self) -> bool:
+        """Whether float32 operands are rounded to tf32 on their way to the unit."""
+        return self.a.dtype == "float32"
+
+    @property
+    def a_registers(self) -> bool:
+        """Whether A, which does not lie along K as the unit wants tf32, goes through registers."""
+        return self.rounds and not self.a_k_major
+
+    @property
+    def operand_notes(self) -> Mapping[str, str]:
+        """Where operands are rounded to tf32."""
+        if not self.rounds:
+            return {}
+        by_engine = "rounded to tf32 by the copy engine"
+        return {"a": "rounded to tf32 in registers" if self.a_registers else by_engine, "b": by_engine}
+
+    @property
+    def has_flags(self) -> bool:
+        """Rounded operands may overflow."""
+        return self.rounds or super().has_flags
+
+    @cached_property
+    def parameters(self) -> tuple[tuple[str, str], ...]:
+        """The base's, and how deep the whole product is where each launch's is a part of it."""
+        return (*super().parameters, *((("i64", "depth"),) if self.split and self.rounds else ()))
 
     @property
     def threads(self) -> int:
@@ -96,17 +145,31 @@ class HopperInstance(KernelInstance):
 
     @property
     def shared_bytes(self) -> int:
-        """The ring of stages, the stores' buffers and the barriers, with room to align them."""
+        """The ring of stages, the stores' buffers and the epilogue's terms and the barriers."""
         stage = self.tile.stage_bytes(self.b_k_major)
-        barriers = 16 * self.tile.stages
-        return 1024 + self.tile.stages * stage + self.tile.store_bytes + barriers
+        handover = self.tile.consumers * self.tile.buffers
+        barriers = 16 * (self.tile.stages + handover + 1)
+        return self.tile.stages * stage + self.tile.store_bytes + self.term_bytes + barriers
+
+    @property
+    def term_bytes(self) -> int:
+        """Shared memory of a tile's bias and scales, 4 bytes each."""
+        t, e = self.tile, self.epilogue
+        along = {"columns": t.columns, "rows": t.rows, "entries": 0}[self.bias_along]
+        counts = ((e.bias, along), (e.scale_rows, t.rows), (e.scale_cols, t.columns))
+        return sum(4 * count for present, count in counts if present)
+
+    @property
+    def lag(self) -> int:
+        """Stages that the second consumer keeps behind the first."""
+        return int(self.tile.consumers == 2 and self.tile.stages >= 4)
 
     @property
     def unit(self) -> Wgmma:
         """The instruction; chains of one stage take half of the columns at a time."""
         columns = self.tile.columns // 2 if self.chain == 1 else self.tile.columns
         formats = (_FORMATS[self.a.dtype], _FORMATS[self.b.dtype])
-        return Wgmma(*formats, columns, self.a_k_major, self.b_k_major)
+        return Wgmma(*formats, columns, self.a_k_major, self.b_k_major, self.a_registers)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -117,7 +180,8 @@ class HopperInstance(KernelInstance):
         """Members of the struct that the template is instantiated with."""
         t = self.tile
         chains = {0: "OneChain", 1: "ShortChains"}.get(self.chain, "LongChains")
-        producer, consumer = (0, 0) if t.consumers == 1 else _REGISTERS  # 0: 255 for everybody
+        producer, consumer, held = _REGISTERS[t.consumers]
+        held -= _FRAGMENTS * self.a_registers
         return (
             f"using A = {CXX[self.a.dtype]};",
             f"using B = {CXX[self.b.dtype]};",
@@ -131,8 +195,13 @@ class HopperInstance(KernelInstance):
             f"static constexpr int CLUSTER = {t.cluster}, GROUP = {t.group};",
             f"static constexpr int CHAIN_STAGES = {self.chain}, BUFFERS = {t.buffers};",
             f"static constexpr bool BULK_STORE = {_word(self.bulk_store)};",
-            f"static constexpr bool C_PAIRS = {_word(self.c_pairs)}, SPLIT = {_word(self.split)};",
+            f"static constexpr bool ROUNDS = {_word(self.rounds)}, A_REGISTERS = {_word(self.a_registers)};",
+            f"static constexpr bool D_TURNED = {_word(self.d_turned)};",
+            f"static constexpr bool C_PAIRS = {_word(self.c_pairs)}, STAGES_C = {_word(self.c_bulk)};",
+            f"static constexpr bool SPLIT = {_word(self.split)};",
+            f"static constexpr int BIAS = {_BIAS_ALONG[self.bias_along]}, LAG = {self.lag};",
             f"static constexpr int PRODUCER_REGISTERS = {producer}, CONSUMER_REGISTERS = {consumer};",
+            f"static constexpr int HELD = {held};",
         )
 
     def tensor_maps(self, p: GemmProblem) -> tuple[TensorMap, ...]:
@@ -143,17 +212,24 @@ class HopperInstance(KernelInstance):
                                          ("b", p.b, self.b_k_major, share)):  # fmt: skip
             # Rows of the map run along the contiguous axis, which is the columns of A and the rows of B.
             turned = k_major != (name == "a")
-            made = matrix_map(name, x, p.products, turned=turned, outer=extent if k_major else self.depth)
+            made = matrix_map(
+                name, x, p.products, turned=turned, outer=extent if k_major else self.depth,
+                to_tf32=self.rounds and k_major,
+            )  # fmt: skip
             maps.append(made if k_major else panel_map(made))
+        maps_of = turned_store_maps if self.d_turned else store_maps
         if self.bulk_store:
-            maps += store_maps(p.d, p.products, self.tile.columns)
+            maps += maps_of(p.d, p.products, self.tile.columns)
+        if self.c_bulk and p.c is not None:
+            maps += maps_of(p.c, p.products, self.tile.columns, "c")
         return tuple(maps)
 
     def generated(self) -> str:
         """The source's own part: the instruction, constants and entry."""
         has_tail = self.bulk_store and self.tile.columns * SIZES[self.epilogue.d] % ROW_BYTES != 0
         present = {
-            "map_a": True, "map_b": True, "map_d": self.bulk_store, "map_tail": has_tail,
+            "map_a": True, "map_b": True, "map_d": self.bulk_store, "map_d_tail": has_tail,
+            "map_c": self.c_bulk, "map_c_tail": self.c_bulk and has_tail,
         }  # fmt: skip
         maps = [f"const __grid_constant__ TensorMap {name}" for name, there in present.items() if there]
         parameters = ", ".join([*maps, *(f"{kind} {name}" for kind, name in self.parameters)])
@@ -166,7 +242,7 @@ class HopperInstance(KernelInstance):
             f'extern "C" __global__ void {cluster}__launch_bounds__({self.threads}, 1)\n'
             f"{self.entry}({parameters}) {{\n"
             f"    Arguments<{CXX[self.accumulator]}> p;\n{self.fills({'mode': mode})}\n"
-            f"    hopper_gemm<Instance>({', '.join(addresses)}, p);\n}}\n"
+            f"    hopper_gemm<Instance>({{{', '.join(addresses)}}}, p);\n}}\n"
         )
 
     def grid(self, problem: GemmProblem) -> tuple[int, int, int]:

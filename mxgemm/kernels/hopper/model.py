@@ -1,8 +1,10 @@
 """Which kernels of the family can compute a product, and what each would cost.
 
-The model is a few figures measured on an NVIDIA H200 (docs/performance.md): what the matrix units of one
-multiprocessor do, what one multiprocessor takes in, and what device memory gives.  A tile's time is its
-stages, each limited by the slower of units and copies, and its epilogue; blocks take tiles in waves.
+The model is a few figures fitted to measurements on an NVIDIA H200 (reports/h200/selection.md).  Three clocks
+run at once, and the slowest tells the time: the schedule (blocks take tiles in waves; a tile is its stages,
+each limited by the units or by what a multiprocessor takes in, and its epilogue), power (long products run at
+the clock that the board's watts allow, which are spent on multiplying and on moving operands: large tiles
+and clusters move less), and device memory.
 """
 
 from __future__ import annotations
@@ -17,20 +19,27 @@ from mxgemm.problem import GemmProblem, Matrix
 
 __all__ = ["arranging", "cost", "through_registers", "waves"]
 
-_FIXED_US = 4.5  # launch, first fill of the ring, last store
-_FOLLOWING_US = 2.0  # a further launch on the same stream
-_UNIT_FLOPS_PER_US = {1: 12.34e6, 2: 6.17e6, 4: 3.08e6}  # a multiprocessor, by bytes of an element
-_INGEST_BYTES_PER_US = 110e3  # a multiprocessor; half of it where rows start off a line of L2
-_MEMORY_BYTES_PER_US, _MEMORY_LATENCY_US = 3.9e6, 1.8
-_COPY_BYTES_PER_US = 3.3e6  # read and written by the kernels that arrange operands
-_EPILOGUE_US = (0.4, 1.1 / (128 * 256))  # a tile, and an entry of it
-_CLUSTER_US, _CLUSTER_STAGE = 0.8, {1: 0.985, 2: 1.0, 4: 1.0}  # starts later, reads B once
-_DRAIN_US = 0.05  # a stage of short chains: sums are added while the other half multiplies
-_OVERLAP = 0.15  # of the smaller of computation and memory traffic that does not hide
+_FIXED_US = 2.3  # launch, first fill of the ring, last store
+_FOLLOWING_US = 1.4  # a further launch on the same stream
+# Floating-point operations of a multiprocessor in a microsecond at the highest clock, by bytes of an element;
+# and of 132 of them at the clock that the board's power allows, before what moving operands takes of it.
+_UNIT_FLOPS_PER_US = {1: 12.7e6, 2: 7.17e6, 4: 3.58e6}
+_POWER_FLOPS_PER_US = {1: 16.2e6, 2: 6.55e6, 4: 3.4e6}
+_MOVING_POWER = 15.5  # of the power of multiplying, for a tile of one row or column
+_INGEST_BYTES_PER_US = 117e3  # a multiprocessor; half of it where rows start off a line of L2
+_MEMORY_BYTES_PER_US, _MEMORY_LATENCY_US = 3.2e6, 3.0
+_COPY_BYTES_PER_US = 1.65e6  # read and written by the kernels that arrange operands
+_STAGE_US = 0.0025  # barriers of a stage
+_EPILOGUE_US = (0.37, 0.54 / (128 * 256))  # a tile, and an entry of it
+_LAST_US = 1.4 / (128 * 256)  # an entry of a block's last tile, which nothing hides
+_CLUSTER_US = 1.6  # starts later
+_FRAGMENTS_US = 0.12  # a stage of A that goes through registers
+_DRAIN_US = 0.12  # a stage of short chains: sums are added while the other half multiplies
+_NORM = 7.3  # how sharply the slowest clock rules
 
 # mma.sync, which takes operands as they lie: microseconds a product along K for each wave of 128x128 tiles,
 # by bytes of an element.
-_THROUGH_REGISTERS_US = {1: 0.007, 2: 0.022, 4: 0.022}
+_THROUGH_REGISTERS_US = {1: 0.007, 2: 0.027, 4: 0.027}
 
 
 def cost(instance: KernelInstance, p: GemmProblem, multiprocessors: int) -> float:
@@ -41,29 +50,51 @@ def cost(instance: KernelInstance, p: GemmProblem, multiprocessors: int) -> floa
         return float("inf")
     if p.is_empty:
         return 0.0
-    tile, size = instance.tile, SIZES[instance.a.dtype]
-    a_tile = -(-p.k // instance.depth) * _stage(instance, p)
-    a_tile += _EPILOGUE_US[0] + _EPILOGUE_US[1] * tile.rows * tile.columns
-    computing = waves(instance, p, multiprocessors) * a_tile
-    depth = p.k * (p.products if instance.split else 1)
-    entries = p.m * p.n * p.products * SIZES[p.d.dtype]
-    moved = (p.m + p.n) * depth * size * (1 if instance.split else p.products)
-    moved += entries * (2 if p.reads_c else 1)
-    in_flight = instance.grid(p)[0] * tile.stages * (min(tile.rows, p.m) + min(tile.columns, p.n)) * ROW_BYTES
-    moving = moved / min(_MEMORY_BYTES_PER_US, in_flight / _MEMORY_LATENCY_US)
-    fixed = _FIXED_US + (_CLUSTER_US if tile.cluster > 1 else 0)
-    return fixed + max(computing, moving) + _OVERLAP * min(computing, moving)
+    clocks = (
+        _schedule(instance, p, multiprocessors),
+        _power(instance, p, multiprocessors),
+        _memory(instance, p),
+    )
+    fixed = _FIXED_US + (_CLUSTER_US if instance.tile.cluster > 1 else 0)
+    return fixed + float(sum(x**_NORM for x in clocks) ** (1 / _NORM))
+
+
+def _schedule(instance: HopperInstance, p: GemmProblem, multiprocessors: int) -> float:
+    """Microseconds of the block that has most to do, at the highest clock."""
+    tile = instance.tile
+    entries = tile.rows * tile.columns
+    each = -(-p.k // instance.depth) * _stage(instance, p) + _EPILOGUE_US[0] + _EPILOGUE_US[1] * entries
+    return waves(instance, p, multiprocessors) * each + _LAST_US * entries
 
 
 def _stage(instance: HopperInstance, p: GemmProblem) -> float:
     """Microseconds of one stage of the ring."""
     tile, size = instance.tile, SIZES[instance.a.dtype]
-    columns = tile.columns if instance.b_k_major else -(-tile.columns // 64) * 64
     units = 2 * tile.rows * tile.columns * instance.depth / _UNIT_FLOPS_PER_US[size]
+    columns = tile.columns if instance.b_k_major else -(-tile.columns // 64) * 64
     rows = min(tile.rows, p.m) * _lines(p.a, True) + min(columns, p.n) * _lines(p.b, False) / tile.cluster
     taken = rows * ROW_BYTES / _INGEST_BYTES_PER_US
-    stage = max(units + (_DRAIN_US if instance.chain == 1 else 0.0), taken)
-    return stage * (_CLUSTER_STAGE[size] if tile.cluster > 1 else 1.0)
+    units += _FRAGMENTS_US * instance.a_registers
+    return _STAGE_US + max(units + (_DRAIN_US if instance.chain == 1 else 0.0), taken)
+
+
+def _power(instance: HopperInstance, p: GemmProblem, multiprocessors: int) -> float:
+    """Microseconds at the clock that the board's power allows."""
+    tile, size = instance.tile, SIZES[instance.a.dtype]
+    columns = tile.columns if instance.b_k_major else -(-tile.columns // 64) * 64
+    padded = 2.0 * tile.count(p) * tile.cluster * tile.rows * tile.columns * p.k
+    moving = _MOVING_POWER * (1 / tile.columns + columns / tile.columns / (tile.rows * tile.cluster))
+    return padded * (1 + moving) / (_POWER_FLOPS_PER_US[size] * multiprocessors)
+
+
+def _memory(instance: HopperInstance, p: GemmProblem) -> float:
+    """Microseconds of device memory: operands once, D, C."""
+    tile, size = instance.tile, SIZES[instance.a.dtype]
+    depth = p.k * (p.products if instance.split else 1)
+    moved = (p.m + p.n) * depth * size * (1 if instance.split else p.products)
+    moved += p.m * p.n * p.products * SIZES[p.d.dtype] * (2 if p.reads_c else 1)
+    in_flight = instance.grid(p)[0] * tile.stages * (min(tile.rows, p.m) + min(tile.columns, p.n)) * ROW_BYTES
+    return moved / min(_MEMORY_BYTES_PER_US, in_flight / _MEMORY_LATENCY_US)
 
 
 def _lines(x: Matrix, is_a: bool) -> int:

@@ -10,8 +10,8 @@ template <class I> struct Producer {
             load_box(stage, map, barrier, k, tile.row, product);
         } else {
 #pragma unroll
-            for (int panel = 0; panel < I::BM / 64; ++panel)
-                load_box(stage + panel * S::DEPTH * ROW_BYTES, map, barrier, tile.row + 64 * panel, k, product);
+            for (int panel = 0; panel < I::BM / S::PANEL; ++panel)
+                load_box(stage + panel * S::DEPTH * ROW_BYTES, map, barrier, tile.row + S::PANEL * panel, k, product);
         }
     }
     __device__ __forceinline__ static void load_share(u32 target, MapAddress map, u32 barrier, int inner, int outer, int product) {
@@ -23,11 +23,11 @@ template <class I> struct Producer {
             constexpr int SHARE = I::BN / I::CLUSTER;
             load_share(stage + rank * (SHARE * ROW_BYTES), map, barrier, k, tile.col + int(rank) * SHARE, product);
         } else {
-            constexpr int SHARE = S::B_EXTENT / 64 / I::CLUSTER;
+            constexpr int SHARE = S::B_EXTENT / S::PANEL / I::CLUSTER;
 #pragma unroll
             for (int i = 0; i < SHARE; ++i) {
                 const int panel = int(rank) * SHARE + i;
-                load_share(stage + panel * S::DEPTH * ROW_BYTES, map, barrier, tile.col + 64 * panel, k, product);
+                load_share(stage + panel * S::DEPTH * ROW_BYTES, map, barrier, tile.col + S::PANEL * panel, k, product);
             }
         }
     }

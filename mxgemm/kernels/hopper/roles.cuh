@@ -8,3 +8,4 @@ template <int REGISTERS> __device__ __forceinline__ void take_registers() {
 }
 // The same in all lanes; the shuffle tells the compiler so, else each descriptor costs a chain of R2UR.
 __device__ __forceinline__ int warpgroup_index() { return __shfl_sync(0xFFFFFFFFu, int(threadIdx.x) / 128, 0); }
+__device__ __forceinline__ int warp_index() { return __shfl_sync(0xFFFFFFFFu, int(threadIdx.x) / 32, 0); }

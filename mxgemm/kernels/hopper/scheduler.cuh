@@ -14,6 +14,8 @@ template <int BM, int BN, int GROUP, int CLUSTER> struct Scheduler {
         next = blockIdx.x / CLUSTER;
         step = gridDim.x / CLUSTER;
     }
+    // Tiles of the block that has most.
+    __device__ __forceinline__ u32 most() const { return (total + step - 1) / step; }
     __device__ __forceinline__ bool more() const { return next < total; }
     __device__ __forceinline__ TilePlace take(u32 rank) {
         const u32 product = next / each, index = next - product * each;

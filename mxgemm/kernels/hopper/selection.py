@@ -22,34 +22,40 @@ __all__ = ["admits", "declines", "instances", "packs", "takes"]
 _UNITS = ("f16", "bf16", "tf32", "f8", "s8")
 _LARGEST = 2**31 - 1  # coordinates of the copy engine are 32-bit
 _SHORT_CHAIN = 128
+_PANEL = 64  # columns of B in a panel along N
 
 # Largest first; equal costs go to the first.  The last two are for results of few columns.
 _NARROW = (HopperTile(64, 64, 10, 1), HopperTile(64, 32, 16, 1), HopperTile(64, 16, 20, 1))
 _ONE_CHAIN = (
-    HopperTile(128, 256, 4, cluster=2), HopperTile(128, 256, 4), HopperTile(128, 208, 4, 3),
-    HopperTile(128, 192, 4, 3), HopperTile(128, 144, 4), HopperTile(128, 128, 6), HopperTile(64, 256, 5),
+    HopperTile(192, 192, 4, 1), HopperTile(128, 256, 4, cluster=2), HopperTile(128, 256, 4),
+    HopperTile(128, 208, 4, 3), HopperTile(128, 192, 4, 3), HopperTile(192, 128, 5, 1),
+    HopperTile(128, 144, 4), HopperTile(192, 96, 5, 1), HopperTile(128, 128, 6), HopperTile(64, 256, 5),
     HopperTile(64, 128, 8), *_NARROW,
 )  # fmt: skip
 # A master sum beside the unit's: 128x256 does not fit the registers.
 _CHAINS = (
-    HopperTile(128, 208, 4, 3), HopperTile(128, 192, 4, 3), HopperTile(128, 128, 6), HopperTile(64, 128, 8),
-    *_NARROW,
+    HopperTile(128, 208, 4, 3), HopperTile(128, 192, 4, 3), HopperTile(192, 128, 5, 1),
+    HopperTile(128, 144, 5), HopperTile(128, 128, 6), HopperTile(64, 128, 8), *_NARROW,
 )  # fmt: skip
 # Chains side by side: products that do not fill the device with tiles.
 _SIDE_BY_SIDE = (HopperTile(128, 128, 6), HopperTile(64, 128, 8), HopperTile(64, 64, 10, 1))
 # Widest tile whose registers hold everything, tested by compiling each instance.
 _WIDEST = {
-    "one chain": 256, "C by element": 192, "short chains": 208, "short chains and work": 192,
-    "long chains": 192, "chains and C": 128,
+    "one chain": 256, "C in pairs": 144, "C by element": 128, "C and bias by element": 64,
+    "short chains": 208, "short chains and work": 192, "long chains": 192, "chains and C": 128,
+    "long chains from registers": 144,
 }  # fmt: skip
+_WIDE_FRAGMENTS = 128  # columns beside which three consumers hold fragments of A
+_TURNED_PIECE = 4  # entries of 16 bytes of the types whose D may lie along its rows
 _PLAIN = ("identity", "relu", "clamp")
 _SHARED_LIMIT = 227 * 1024
+_LEAST_STAGES = 3  # two cost 30 %, three at most 1 % of the speed of four
 
 
 def admits(configuration: Configuration, arch: str, accumulator: str) -> bool:
     """Whether the family has the arithmetic: one unit product a pair of operands, on sm_90.
 
-    Of the configurations that round operands only tf32: arranging rounds them without making them smaller.
+    Of the configurations that round operands only tf32: the copy engine rounds to no other format.
     """
     single = configuration.terms == 1 and not configuration.moduli and configuration.limbs == 0
     native = accumulator == configuration.accumulator
@@ -83,16 +89,19 @@ def _ascends(x: Matrix, is_a: bool) -> bool:
 
 
 def packs(x: Matrix, is_a: bool, _problem: GemmProblem, alignment: int) -> PackedForm | None:
-    """How an operand is copied first: what is rounded, lies off 16 bytes, or 8 bits wide and not along K."""
+    """How an operand is copied first: what lies off 16 bytes, or as the unit cannot read it.
+
+    16-bit operands are read along any axis, and so is A of tf32, through registers; all others along K.
+    """
     found = layout_of(x, is_a)
-    rounded, along_k = x.dtype == "float32", SIZES[x.dtype] != 2
     if found is None:
-        return PackedForm(along_k=True, aligned=True, rounded=rounded)
+        return PackedForm(along_k=True, aligned=True)
+    any_axis = SIZES[x.dtype] == 2 or (is_a and x.dtype == "float32")
+    along_k = found[0] == "k_major"
     fits = shared_alignment(alignment, x.dtype, (found[1], *x.batch_strides)) == LARGEST_ALIGNMENT
-    turned = along_k and found[0] != "k_major"
-    if fits and not (rounded or turned) and _ascends(x, is_a):
+    if fits and (along_k or any_axis) and _ascends(x, is_a):
         return None
-    return PackedForm(along_k or found[0] == "k_major", aligned=True, rounded=rounded)
+    return PackedForm(along_k or not any_axis, aligned=True)
 
 
 def declines(
@@ -127,35 +136,68 @@ def instances(p: ProductClass) -> Iterator[KernelInstance]:
     stages = chain // depth if chain and (short or p.k > chain) else 0
     by_element = p.c_piece == 1 and p.reads_c
     d_piece = LARGEST_ALIGNMENT // SIZES[p.epilogue.d]
-    epilogue = replace(p.epilogue, vector=d_piece if p.d_piece >= d_piece else 1)
-    widest = _WIDEST[_limit(p, stages, by_element)]
+    registers = p.a.dtype == "float32" and p.a.layout != "k_major"
+    turned = p.d_turned and d_piece == _TURNED_PIECE
+    bulk = p.d_piece >= d_piece and turned == p.d_turned
+    epilogue = replace(p.epilogue, vector=d_piece if bulk else 1)
+    plain = p.epilogue.activation in _PLAIN and not (
+        p.epilogue.bias or p.epilogue.scale_rows or p.epilogue.scale_cols
+    )
+    stages_c = p.reads_c and bulk and p.epilogue.c == p.epilogue.d and p.c_piece >= d_piece
     for tile in _CHAINS if stages else _ONE_CHAIN:
-        found = HopperInstance(
+        if p.b.layout != "k_major" and tile.columns < _PANEL:
+            continue  # most of a panel of B along N would be copied for nothing
+        if tile.consumers > 2 and (p.reads_c or not plain):
+            continue  # three consumers leave the epilogue few registers, and no warp that fetches its terms
+        if tile.consumers > 2 and registers and (stages or tile.columns > _WIDE_FRAGMENTS):
+            continue  # nor do they leave enough for fragments of A
+        wanted = HopperInstance(
             p.a, p.b, p.accumulator, epilogue, p.batch_axes, tile, stages, False, p.reads_c,
-            p.reads_c and not by_element, p.multiprocessors,
+            p.reads_c and not (by_element or p.d_turned), d_turned=turned, bias_along=p.bias_along,
+            multiprocessors=p.multiprocessors,
         )  # fmt: skip
-        if tile.columns <= widest and found.shared_bytes <= _SHARED_LIMIT:
+        found = (_with_staged_c(wanted) if stages_c else None) or _fitting(wanted)
+        if found is not None and tile.columns <= _WIDEST[_limit(p, found)]:
             yield found
     if stages > 1 and not p.batch_axes:
         yield from (_side_by_side(p, tile, chain) for tile in _SIDE_BY_SIDE)
+
+
+def _fitting(x: HopperInstance) -> HopperInstance | None:
+    """The instance with as many stages, three at least, as the shared memory holds; None for fewer."""
+    while x.shared_bytes > _SHARED_LIMIT and x.tile.stages > _LEAST_STAGES:
+        x = replace(x, tile=replace(x.tile, stages=x.tile.stages - 1))
+    return x if x.shared_bytes <= _SHARED_LIMIT else None
+
+
+def _with_staged_c(x: HopperInstance) -> HopperInstance | None:
+    """The instance with a buffer for each chunk of a tile, where C lies before D; None without the room."""
+    chunks = -(-x.tile.columns * SIZES[x.epilogue.d] // ROW_BYTES)
+    tile = replace(x.tile, buffers=max(chunks, x.tile.buffers))
+    return _fitting(replace(x, tile=tile, c_pairs=False, c_bulk=True))
 
 
 def _side_by_side(p: ProductClass, tile: HopperTile, chain: int) -> ChainSumInstance:
     """Chains in workspace, then their sum."""
     sums = EpilogueClass("identity", "float32", "float32", vector=4)
     product = HopperInstance(
-        p.a, p.b, p.accumulator, sums, 1, tile, 0, True, False, False, p.multiprocessors
+        p.a, p.b, p.accumulator, sums, 1, tile, 0, True, False, False, multiprocessors=p.multiprocessors
     )  # fmt: skip
     return ChainSumInstance(p.a, p.b, p.accumulator, replace(p.epilogue, vector=1), 0, product, chain)
 
 
-def _limit(p: ProductClass, stages: int, by_element: bool) -> str:
+def _limit(p: ProductClass, x: HopperInstance) -> str:
     """What a tile's width is limited by."""
-    if stages and p.reads_c:
+    from_memory = p.reads_c and not x.c_bulk
+    if from_memory and p.epilogue.bias and p.bias_along == "entries":
+        return "C and bias by element"
+    if x.chain and from_memory:
         return "chains and C"
-    if stages > 1:
-        return "long chains"
-    if stages:
+    if x.chain > 1:
+        return "long chains from registers" if x.a_registers else "long chains"
+    if x.chain:
         plain = p.epilogue.activation in _PLAIN and not p.epilogue.d.startswith("float8")
         return "short chains" if plain else "short chains and work"
-    return "C by element" if by_element else "one chain"
+    if from_memory:
+        return "C in pairs" if x.c_pairs else "C by element"
+    return "one chain"

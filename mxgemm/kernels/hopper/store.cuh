@@ -1,160 +1,348 @@
-// From sums to D: the epilogue in registers, then shared memory, then a bulk tensor store of 64 rows of
-// 128 bytes, or, where D's rows are not aligned, stores by element along D's contiguous axis.
+// From sums to D in two steps: finish makes packed words of the sums, by the epilogue, in registers; write
+// moves the words to the store buffers, which the copy engine stores, or, where D's rows are not aligned,
+// stores them by element along D's contiguous axis.  Between the two the sums' registers are free, so the
+// next tile's first products run while this one is written.
 
-template <class D> __device__ __forceinline__ void stage_pair(u32 address, D x, D y) {
-    if constexpr (sizeof(D) == 1)
-        asm volatile("st.shared.u16 [%0], %1;" ::"r"(address), "h"(u16(*reinterpret_cast<u8*>(&x) | *reinterpret_cast<u8*>(&y) << 8)) : "memory");
-    else
-        asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(address), "r"(*reinterpret_cast<u32*>(&x)), "r"(*reinterpret_cast<u32*>(&y)) : "memory");
+__device__ __forceinline__ void stage_matrices(u32 address, const u32 (&w)[4]) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
 }
-__device__ __forceinline__ void stage_matrices(u32 address, u32 a, u32 b, u32 c, u32 d) {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+__device__ __forceinline__ void staged_matrices(u32 address, u32 (&w)[4]) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(address) : "memory");
 }
-template <class D> __device__ __forceinline__ D staged(u32 address) {
-    D x;
-    if constexpr (sizeof(D) == 1) {
-        u32 word;
-        asm volatile("ld.shared.u8 %0, [%1];" : "=r"(word) : "r"(address) : "memory");
-        *reinterpret_cast<u8*>(&x) = u8(word);
-    } else if constexpr (sizeof(D) == 2) {
-        asm volatile("ld.shared.u16 %0, [%1];" : "=h"(*reinterpret_cast<u16*>(&x)) : "r"(address) : "memory");
-    } else {
-        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(*reinterpret_cast<u32*>(&x)) : "r"(address) : "memory");
-    }
+__device__ __forceinline__ void stage_two_bytes(u32 address, u32 word) {
+    asm volatile("st.shared.u16 [%0], %1;" ::"r"(address), "h"(u16(word)) : "memory");
+}
+__device__ __forceinline__ u32 staged_two_bytes(u32 address) {
+    u16 x;
+    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(x) : "r"(address) : "memory");
     return x;
+}
+__device__ __forceinline__ void stage_two_words(u32 address, u32 x, u32 y) {
+    asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(address), "r"(x), "r"(y) : "memory");
+}
+template <class X> __device__ __forceinline__ X staged(u32 address) {
+    u32 word;
+    if constexpr (sizeof(X) == 1) asm volatile("ld.shared.u8 %0, [%1];" : "=r"(word) : "r"(address) : "memory");
+    else if constexpr (sizeof(X) == 2) word = staged_two_bytes(address);
+    else word = get_shared<u32>(address);
+    return *reinterpret_cast<X*>(&word);
+}
+template <class X> __device__ __forceinline__ u32 bits_of(X x) {
+    if constexpr (sizeof(X) == 1) return *reinterpret_cast<u8*>(&x);
+    else if constexpr (sizeof(X) == 2) return *reinterpret_cast<u16*>(&x);
+    else return *reinterpret_cast<u32*>(&x);
+}
+// Element `index` of the elements that a word holds.
+template <class X> __device__ __forceinline__ X element_of(u32 word, int index) {
+    const u32 shifted = word >> (8 * int(sizeof(X)) * index);
+    if constexpr (sizeof(X) == 1) {
+        const u8 bits = u8(shifted);
+        return *reinterpret_cast<const X*>(&bits);
+    } else if constexpr (sizeof(X) == 2) {
+        const u16 bits = u16(shifted);
+        return *reinterpret_cast<const X*>(&bits);
+    } else {
+        return *reinterpret_cast<const X*>(&word);
+    }
 }
 
 template <class I> struct Store {
     using S = Stage<I>;
+    using G = Chunks<I>;
     using E = typename I::Epilogue;
+    using F = Fetched<E>;
     using C = typename E::CType;
     using D = typename E::DType;
     using T = typename I::Sum;
-    static constexpr int COLUMNS = ROW_BYTES / int(sizeof(D)), CHUNKS = (I::BN + COLUMNS - 1) / COLUMNS;
-    // The last chunk may be narrower: it has a map of its own and rows of TAIL_BYTES, not swizzled.
-    static constexpr int TAIL_BYTES = I::BN % COLUMNS * int(sizeof(D));
-    static_assert(TAIL_BYTES % (2 * PIECE_BYTES) == 0 || sizeof(D) != 2);
+    // A step is 16 columns of the warp's 16 rows: a thread's four pairs, in WORDS words of D.
+    static constexpr int STEP = 16, STEPS = I::BN / STEP, WORDS = 2 * int(sizeof(D)), CHUNK_STEPS = G::COLUMNS / STEP;
+    static_assert(I::BN % STEP == 0);
+    static constexpr int CHUNK_WORDS = CHUNK_STEPS * WORDS, ALL_WORDS = STEPS * WORDS;
+    // Chunks that are written before the next tile begins, because its sums leave their words no registers.
+    static constexpr int EXCESS = ALL_WORDS - I::Chains::WORDS, DIRECT = EXCESS > 0 ? (EXCESS + CHUNK_WORDS - 1) / CHUNK_WORDS : 0;
 
     const Arguments<T>& p;
-    MapAddress map, tail_map;
-    u32 buffers;    // this warpgroup's
+    u32 shared;
     int group, thread;
+    u32 count = 0;    // tiles finished
     bool overflow = false;
 
-    // What the epilogue makes of a pair of neighbouring columns.
-    struct Pair { T x, y; };
-    __device__ __forceinline__ Pair finish(const TilePlace& tile, int row, int col, T x, T y) const {
-        const i64 r = least(i64(tile.row + row), p.m - 1);
-        const i64 first = least(i64(tile.col + col), p.n - 1), second = least(i64(tile.col + col + 1), p.n - 1);
-        T c[2] = {};
-        if (p.mode & MODE_C) {
-            const C* from = static_cast<const C*>(p.c) + tile.product * p.batch[0].c + r * p.c_row;
-            if constexpr (I::C_PAIRS) {
-                struct alignas(2 * sizeof(C)) Two { C x, y; };
-                const Two two = *reinterpret_cast<const Two*>(from + least(i64(tile.col + col), p.n - 2));
-                c[0] = To<T>::from(two.x);
-                c[1] = To<T>::from(two.y);
+    using Rows = RowOrder<I::A_REGISTERS>;
+    static constexpr int BELOW = Rows::STEP;    // from the upper of a thread's rows to the lower
+
+    // Where this thread's pairs lie: the first one's row and column in the warpgroup's tile, and the address,
+    // in the first buffer, of it or of the row whose address the matrix instructions want.
+    struct Spot {
+        int thread, row, col;
+        u32 buffers, swizzled, tail;
+        Terms<I> terms;
+        Handover<I, G::COUNT> handover;
+    };
+    __device__ __forceinline__ Spot spot() const {
+        int t = thread;
+        u32 base = shared;
+        asm volatile("" : "+r"(t), "+r"(base));    // else ptxas keeps every address in a register from tile to tile
+        const int warp = t / 32, lane = t % 32, row = Rows::row(warp, lane / 4), col = 2 * (lane % 4);
+        const int staged = sizeof(D) == 2 ? Rows::row(warp, lane % 8) + lane / 8 % 2 * BELOW : row;
+        const int byte = sizeof(D) == 2 ? lane / 16 * PIECE_BYTES : col * int(sizeof(D));
+        const u32 buffers = base + S::buffers(group);
+        const u32 line = G::TURNED ? row / 32 * G::HALF_BYTES + swizzled(col, row % 32 / 4) + row % 4 * 4
+                                   : swizzled(staged, byte / PIECE_BYTES) + byte % PIECE_BYTES;
+        return {t, row, col, buffers, buffers + line, buffers + u32(staged * G::TAIL_BYTES + byte),
+                Terms<I>{base + S::TERMS}, Handover<I, G::COUNT>{base + S::handover(group)}};
+    }
+    // The same in `chunk`, `step` steps and `i` pairs on; pair i has columns 8 * (i / 2) on of the upper or lower 8 rows.
+    __device__ __forceinline__ static u32 address(const Spot& at, int chunk, int step, int i) {
+        const bool tail = I::BULK_STORE && G::is_tail(chunk);
+        const u32 byte = u32(STEP * step + 8 * (i / 2)) * sizeof(D), buffer = I::BULK_STORE ? chunk % I::BUFFERS * S::STORE_BYTES : 0;
+        const u32 below = i % 2 * BELOW;
+        if (tail) return at.tail + buffer + below * G::TAIL_BYTES + byte;
+        // Rows 8 apart are swizzled alike; the lower one of two neighbours is odd.
+        return (at.swizzled ^ byte ^ (BELOW == 1 ? below * PIECE_BYTES : 0)) + buffer + below * ROW_BYTES;
+    }
+    // Where D lies along its rows: the line of column `second` of the pairs at columns 8 * block of the step; upper row.
+    __device__ __forceinline__ static u32 line_address(const Spot& at, int chunk, int step, int block, int second) {
+        return (at.swizzled ^ second * PIECE_BYTES) + chunk % I::BUFFERS * S::STORE_BYTES + (STEP * step + 8 * block + second) * ROW_BYTES;
+    }
+    // The lower row in the same line.
+    __device__ __forceinline__ static u32 lower(u32 line) { return line ^ BELOW / 4 * PIECE_BYTES; }
+
+    // C of a step, which the copy engine has put where D will be staged.
+    __device__ __forceinline__ static void read_turned_c(const Spot& at, int chunk, int step, Pair<T> (&c)[4]) {
+#pragma unroll
+        for (int block = 0; block < 2; ++block) {
+            Pair<C> column[2];    // its upper and its lower row
+#pragma unroll
+            for (int second = 0; second < 2; ++second) {
+                const u32 line = line_address(at, chunk, step, block, second);
+                if constexpr (BELOW == 1) column[second] = get_shared_pair<C>(line);
+                else column[second] = {get_shared<C>(line), get_shared<C>(lower(line))};
+            }
+            c[2 * block] = {To<T>::from(column[0].x), To<T>::from(column[1].x)};
+            c[2 * block + 1] = {To<T>::from(column[0].y), To<T>::from(column[1].y)};
+        }
+    }
+    __device__ __forceinline__ static void read_staged_c(const Spot& at, int chunk, int step, Pair<T> (&c)[4]) {
+        if constexpr (G::TURNED) return read_turned_c(at, chunk, step, c);
+        u32 words[4];
+        if constexpr (sizeof(C) == 2) staged_matrices(address(at, chunk, step, 0), words);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            if constexpr (sizeof(C) == 4) {
+                const Pair<C> two = get_shared_pair<C>(address(at, chunk, step, i));
+                c[i] = {To<T>::from(two.x), To<T>::from(two.y)};
             } else {
-                c[0] = To<T>::from(from[first * p.c_col]);
-                c[1] = To<T>::from(from[second * p.c_col]);
+                if constexpr (sizeof(C) == 1) words[i] = staged_two_bytes(address(at, chunk, step, i));
+                c[i] = {To<T>::from(element_of<C>(words[i], 0)), To<T>::from(element_of<C>(words[i], 1))};
             }
         }
-        const i64 bias = tile.product * p.batch[0].bias;
-        return {E::apply(p, bias, x, c[0], r, first), E::apply(p, bias, y, c[1], r, second)};
     }
-
-    // Where byte `byte` of a staged row lies.
-    __device__ __forceinline__ static u32 place(int row, int byte, bool tail) {
-        return tail ? row * TAIL_BYTES + byte : swizzled(row, byte / PIECE_BYTES) + byte % PIECE_BYTES;
+    // Entries (row, col) and (row, col + 1) of a matrix in device memory; past its edge those of its last row and columns.
+    template <class X> __device__ __forceinline__ Pair<T> read_entries(const X* matrix, i64 row_stride, i64 col_stride, int row, int col) const {
+        const int last = int(p.n) - 1;
+        const X* from = matrix + least(row, int(p.m) - 1) * row_stride;
+        return {To<T>::from(from[least(col, last) * col_stride]), To<T>::from(from[least(col + 1, last) * col_stride])};
     }
-    // Keeps ptxas from reading C far ahead, which would fill the registers.
+    __device__ __forceinline__ Pair<T> read_c(const TilePlace& tile, int row, int col) const {
+        const C* matrix = static_cast<const C*>(p.c) + tile.product * p.batch[0].c;
+        if constexpr (!I::C_PAIRS) return read_entries(matrix, p.c_row, p.c_col, row, col);
+        struct alignas(2 * sizeof(C)) Two { C x, y; };
+        const Two two = *reinterpret_cast<const Two*>(matrix + least(row, int(p.m) - 1) * p.c_row + least(col, int(p.n) - 2));
+        return {To<T>::from(two.x), To<T>::from(two.y)};
+    }
+    __device__ __forceinline__ Pair<T> read_bias(const TilePlace& tile, const Terms<I>& terms, int row, int col) const {
+        using Bias = typename F::Bias;
+        if constexpr (same<Bias, Absent>) {
+            return {};
+        } else if constexpr (I::BIAS == ALONG_COLUMNS) {
+            return get_shared_pair<T>(terms.values + 4 * (col - tile.col));
+        } else if constexpr (I::BIAS == ALONG_ROWS) {
+            const T x = get_shared<T>(terms.values + 4 * (row - tile.row));
+            return {x, x};
+        } else {
+            return read_entries(static_cast<const Bias*>(p.bias) + tile.product * p.batch[0].bias, p.bias_row, p.bias_col, row, col);
+        }
+    }
+    // Keeps ptxas from reading C or bias from device memory far ahead, which would fill the registers.
     __device__ __forceinline__ void keep_order() const {
-        if (p.mode & MODE_C) __syncwarp();
+        if ((p.mode & MODE_C && !I::STAGES_C) || I::BIAS == EACH_ENTRY) __syncwarp();
     }
-    // Columns [chunk * COLUMNS, …) of the warp's 16 rows into `buffer`.
-    __device__ __forceinline__ void stage(u32 buffer, int chunk, bool tail, const TilePlace& tile, const T (&sums)[I::BN / 2]) {
-        const int warp = thread / 32, lane = thread % 32, top = 16 * warp + lane / 4;
-        if constexpr (sizeof(D) == 2) {
-            const int row = 16 * warp + lane % 16;
+    // Whether columns of a step exist in a tile whose last chunk is narrower.
+    __device__ __forceinline__ static constexpr bool exists(int chunk, int step) { return chunk * CHUNK_STEPS + step < STEPS; }
+    __device__ __forceinline__ static constexpr int first_of(int chunk, int step) { return 8 * (chunk * CHUNK_STEPS + step); }
+
+    // The entries of a step before the activation, in place of its sums.
+    __device__ __forceinline__ void take_terms(const TilePlace& tile, const Spot& at, int chunk, int step, T (&sums)[I::BN / 2]) const {
+        Pair<T> c[4] = {};
+        if constexpr (I::STAGES_C) read_staged_c(at, chunk, step, c);
 #pragma unroll
-            for (int block = 0; block < COLUMNS / 8; block += 2) {
-                const int first = chunk * COLUMNS / 8 + block;
-                if (4 * first >= I::BN / 2) continue;
-                keep_order();
-                u32 word[4] = {};
+        for (int i = 0; i < 4; ++i) {
+            keep_order();
+            const int sum = first_of(chunk, step) + 2 * i;
+            const int row = tile.row + 64 * group + at.row + BELOW * (i % 2), col = tile.col + at.col + chunk * G::COLUMNS + STEP * step + 8 * (i / 2);
+            if constexpr (!I::STAGES_C)
+                if (p.mode & MODE_C) c[i] = read_c(tile, row, col);
+            const Pair<T> bias = read_bias(tile, at.terms, row, col);
+            T scale = 0;
+            Pair<T> scales = {};
+            if constexpr (Terms<I>::ROWS > 0) scale = get_shared<T>(at.terms.rows() + 4 * (row - tile.row));
+            if constexpr (Terms<I>::COLUMNS > 0) scales = get_shared_pair<T>(at.terms.columns() + 4 * (col - tile.col));
+            sums[sum] = F::before(p, sums[sum], c[i].x, bias.x, scale, scales.x);
+            sums[sum + 1] = F::before(p, sums[sum + 1], c[i].y, bias.y, scale, scales.y);
+        }
+    }
+    // An entry after the activation; where D has 8 bits, D's bits.
+    __device__ __forceinline__ T ended(T x) {
+        const T y = F::activated(p, x);
+        if constexpr (sizeof(D) != 1) return y;
+        const u32 bits = bits_of(Output<D>::from(y, overflow));
+        return *reinterpret_cast<const T*>(&bits);
+    }
+    // All entries of a thread, eight at a time; they move up, so that the loop's registers have fixed names.
+    __device__ __forceinline__ void end_all(T (&entries)[I::BN / 2]) {
+#pragma unroll 1
+        for (int i = 0; i < STEPS; ++i) {
+            T now[8];
 #pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    const int at = 4 * (first + i / 2) + 2 * (i % 2);
-                    if (at >= I::BN / 2) continue;
-                    const Pair f = finish(tile, 64 * group + top + 8 * (i % 2), 8 * (first + i / 2) + 2 * (lane % 4), sums[at], sums[at + 1]);
-                    word[i] = rounded_pair<D>(f.x, f.y);
-                }
-                stage_matrices(buffer + place(row, (block + lane / 16) * PIECE_BYTES, tail), word[0], word[1], word[2], word[3]);
+            for (int j = 0; j < 8; ++j) now[j] = ended(entries[j]);
+#pragma unroll
+            for (int j = 0; j < I::BN / 2 - 8; ++j) entries[j] = entries[j + 8];
+#pragma unroll
+            for (int j = 0; j < 8; ++j) entries[I::BN / 2 - 8 + j] = now[j];
+        }
+    }
+    __device__ __forceinline__ void pack_step(const T (&ended)[8], u32 (&words)[WORDS]) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const T x = ended[2 * i], y = ended[2 * i + 1];
+            if constexpr (sizeof(D) == 2) {
+                words[i] = rounded_pair<D>(x, y);
+            } else if constexpr (sizeof(D) == 4) {
+                words[2 * i] = bits_of(Output<D>::from(x, overflow)), words[2 * i + 1] = bits_of(Output<D>::from(y, overflow));
+            } else {
+                words[i / 2] = (i % 2 ? words[i / 2] : 0) | (bits_of(x) | bits_of(y) << 8) << (16 * (i % 2));
             }
+        }
+    }
+    __device__ __forceinline__ static void stage_turned(const Spot& at, int chunk, int step, const u32 (&words)[WORDS]) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const int block = i / 2, second = i % 2;
+            const u32 line = line_address(at, chunk, step, block, second);
+            const u32 upper = words[4 * block + second], below = words[4 * block + 2 + second];
+            if constexpr (BELOW == 1) {
+                stage_two_words(line, upper, below);
+            } else {
+                put_shared(line, upper);
+                put_shared(lower(line), below);
+            }
+        }
+    }
+    __device__ __forceinline__ static void stage_step(const Spot& at, int chunk, int step, const u32 (&words)[WORDS]) {
+        if constexpr (G::TURNED) {
+            stage_turned(at, chunk, step, words);
+        } else if constexpr (sizeof(D) == 2) {
+            stage_matrices(address(at, chunk, step, 0), words);
         } else {
 #pragma unroll
-            for (int block = 0; block < COLUMNS / 8; ++block)
-#pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    keep_order();
-                    const int i = chunk * COLUMNS / 8 + block, at = 4 * i + 2 * half, row = top + 8 * half;
-                    if (at >= I::BN / 2) continue;
-                    const Pair f = finish(tile, 64 * group + row, 8 * i + 2 * (lane % 4), sums[at], sums[at + 1]);
-                    const int byte = (8 * block + 2 * (lane % 4)) * int(sizeof(D));
-                    stage_pair(buffer + place(row, byte, tail), Output<D>::from(f.x, overflow), Output<D>::from(f.y, overflow));
-                }
+            for (int i = 0; i < 4; ++i) {
+                if constexpr (sizeof(D) == 4) stage_two_words(address(at, chunk, step, i), words[2 * i], words[2 * i + 1]);
+                else stage_two_bytes(address(at, chunk, step, i), words[i / 2] >> (16 * (i % 2)));
+            }
         }
     }
-    __device__ __forceinline__ void bulk(const TilePlace& tile, const T (&sums)[I::BN / 2]) {
+
+
+    __device__ __forceinline__ void take_terms(const TilePlace& tile, const Spot& at, int chunk, T (&sums)[I::BN / 2]) const {
+        if constexpr (I::STAGES_C) at.handover.wait_ready(count, chunk);
 #pragma unroll
-        for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-            const u32 buffer = buffers + chunk % I::BUFFERS * S::STORE_BYTES;
-            const bool tail = TAIL_BYTES != 0 && chunk + 1 == CHUNKS;
-            // The last tile's stores ended long ago; waiting for all of them lets the buffers start anew.
-            if (thread == 0) {
-                if (chunk == 0) store_wait_read<0>();
-                else store_wait_read<I::BUFFERS - 1>();
-            }
-            named_barrier<128>(1 + group);
-            stage(buffer, chunk, tail, tile, sums);
-            async_proxy_fence();
-            named_barrier<128>(1 + group);
-            if (thread == 0) {
-                store_box(tail ? tail_map : map, buffer, tile.col + chunk * COLUMNS, tile.row + 64 * group, tile.product);
-                store_commit();
-            }
+        for (int step = 0; step < CHUNK_STEPS; ++step)
+            if (exists(chunk, step)) take_terms(tile, at, chunk, step, sums);
+    }
+    // Words of a chunk from words[first] on; they may take the place of the sums that they are made of.
+    template <int COUNT>
+    __device__ __forceinline__ void finish_chunk(const TilePlace& tile, const Spot& at, int chunk, T (&sums)[I::BN / 2], T (&words)[COUNT], int first) {
+        if constexpr (!F::LONG) take_terms(tile, at, chunk, sums);
+#pragma unroll
+        for (int step = 0; step < CHUNK_STEPS; ++step) {
+            if (!exists(chunk, step)) continue;
+            T entries[8];
+#pragma unroll
+            for (int i = 0; i < 8; ++i) entries[i] = F::LONG ? sums[first_of(chunk, step) + i] : ended(sums[first_of(chunk, step) + i]);
+            u32 made[WORDS];
+            pack_step(entries, made);
+#pragma unroll
+            for (int i = 0; i < WORDS; ++i) words[first + step * WORDS + i] = *reinterpret_cast<T*>(&made[i]);
         }
+    }
+    template <int COUNT>
+    __device__ __forceinline__ void write_chunk(const TilePlace& tile, const Spot& at, u32 before, int chunk, const T (&words)[COUNT], int first) const {
+        if constexpr (I::BULK_STORE && !I::STAGES_C) at.handover.wait_ready(before, chunk);
+        __syncwarp();
+#pragma unroll
+        for (int step = 0; step < CHUNK_STEPS; ++step) {
+            if (!exists(chunk, step)) continue;
+            u32 made[WORDS];
+#pragma unroll
+            for (int i = 0; i < WORDS; ++i) made[i] = *reinterpret_cast<const u32*>(&words[first + step * WORDS + i]);
+            stage_step(at, chunk, step, made);
+        }
+        if constexpr (I::BULK_STORE) {
+            async_proxy_fence();
+            __syncwarp();
+            if (at.thread % 32 == 0) barrier_arrive(at.handover.staged(chunk));
+        } else {
+            __syncwarp();
+            by_element(tile, at, chunk);
+        }
+    }
+    __device__ __forceinline__ static u32 place(u32 buffers, int row, int byte) {
+        return buffers + swizzled(row, byte / PIECE_BYTES) + byte % PIECE_BYTES;
     }
     // Each warp stores the 16 rows that it staged.
-    __device__ __forceinline__ void by_element(const TilePlace& tile, const T (&sums)[I::BN / 2]) {
-        const int warp = thread / 32, lane = thread % 32;
-        D* const d = static_cast<D*>(p.d) + tile.product * p.batch[0].d;
-        const int rows = int(least(p.m - tile.row - 64 * group - 16 * warp, i64(16)));
-#pragma unroll
-        for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-            __syncwarp();
-            stage(buffers, chunk, false, tile, sums);
-            __syncwarp();
-            const i64 first_row = tile.row + 64 * group + 16 * warp, first_col = tile.col + chunk * COLUMNS;
-            const int columns = int(least(least(p.n - first_col, i64(COLUMNS)), i64(I::BN - chunk * COLUMNS)));
-            D* const corner = d + first_row * p.d_row + first_col * p.d_col;
-            const bool along_rows = p.d_col == 1;
+    __device__ __forceinline__ void by_element(const TilePlace& tile, const Spot& at, int chunk) const {
+        const int warp = at.thread / 32;
+        const i64 first_row = tile.row + 64 * group, first_col = tile.col + chunk * G::COLUMNS;
+        const int rows = int(least(p.m - first_row, i64(64)));
+        const int columns = int(least(least(p.n - first_col, i64(G::COLUMNS)), i64(I::BN - chunk * G::COLUMNS)));
+        D* const corner = static_cast<D*>(p.d) + tile.product * p.batch[0].d + first_row * p.d_row + first_col * p.d_col;
+        const bool along_rows = p.d_col == 1;
 #pragma unroll 4
-            for (int i = lane; i < 16 * COLUMNS; i += 32) {
-                const int row = along_rows ? i / COLUMNS : i % 16, col = along_rows ? i % COLUMNS : i / 16;
-                const int byte = col * int(sizeof(D));
-                if (row < rows && col < columns)
-                    corner[row * p.d_row + col * p.d_col] = staged<D>(buffers + place(16 * warp + row, byte, false));
-            }
+        for (int i = at.thread % 32; i < 16 * G::COLUMNS; i += 32) {
+            const int row = along_rows ? i / G::COLUMNS : i % 16, col = along_rows ? i % G::COLUMNS : i / 16;
+            const int staged_row = Rows::nth(warp, row);
+            if (staged_row < rows && col < columns)
+                corner[staged_row * p.d_row + col * p.d_col] = staged<D>(place(at.buffers, staged_row, col * int(sizeof(D))));
         }
     }
-    __device__ __forceinline__ void run(const TilePlace& tile, const T (&sums)[I::BN / 2]) {
-        if constexpr (I::BULK_STORE) bulk(tile, sums);
-        else by_element(tile, sums);
+
+    template <int COUNT> __device__ __forceinline__ void finish(const TilePlace& tile, T (&sums)[I::BN / 2], T (&words)[COUNT]) {
+        const Spot at = spot();
+        at.terms.wait(count);
+        if constexpr (F::LONG) {
+#pragma unroll
+            for (int chunk = 0; chunk < G::COUNT; ++chunk) take_terms(tile, at, chunk, sums);
+            end_all(sums);
+        }
+#pragma unroll
+        for (int chunk = 0; chunk < DIRECT; ++chunk) {
+            T now[CHUNK_WORDS];
+            finish_chunk(tile, at, chunk, sums, now, 0);
+            write_chunk(tile, at, count, chunk, now, 0);
+        }
+#pragma unroll
+        for (int chunk = DIRECT; chunk < G::COUNT; ++chunk) finish_chunk(tile, at, chunk, sums, words, (chunk - DIRECT) * CHUNK_WORDS);
+        at.terms.release();
+        ++count;
     }
-    __device__ __forceinline__ void finish_all() {
-        if constexpr (I::BULK_STORE)
-            if (thread == 0) store_wait_read<0>();
+    // Writes the tile that was finished last, if there is one.
+    template <int COUNT> __device__ __forceinline__ void write(const TilePlace& tile, const T (&words)[COUNT]) const {
+        if (count == 0) return;
+        const Spot at = spot();
+#pragma unroll
+        for (int chunk = DIRECT; chunk < G::COUNT; ++chunk) write_chunk(tile, at, count - 1, chunk, words, (chunk - DIRECT) * CHUNK_WORDS);
+    }
+    __device__ __forceinline__ void tell_overflow() const {
         if constexpr (same<D, e4m3> || same<D, e5m2>)
             if (overflow) atomicOr(p.flags, FLAG_FLOAT8_OVERFLOW);
     }

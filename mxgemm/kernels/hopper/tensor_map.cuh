@@ -6,6 +6,8 @@ struct alignas(64) TensorMap { u64 opaque[16]; };
 // A map stays where the launch put it, in constant memory; the copy engine is told its address, 0 for none.
 using MapAddress = u64;
 __device__ __forceinline__ MapAddress address_of(const TensorMap& map) { return reinterpret_cast<u64>(&map); }
+// All maps of a launch; D and C have a second one each for a narrower last chunk.
+struct Maps { MapAddress a, b, d, d_tail, c, c_tail; };
 
 __device__ __forceinline__ void prefetch_map(MapAddress map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");

@@ -23,6 +23,8 @@ class Wgmma:
         Multiple of 8 up to 256 (of 16 above 32 for integers).
     a_k_major, b_k_major : bool
         Whether rows in shared memory run along k; the others exist for 16-bit formats only.
+    a_registers : bool
+        Whether A is four words of each thread.
     """
 
     a: str
@@ -30,6 +32,7 @@ class Wgmma:
     columns: int
     a_k_major: bool = True
     b_k_major: bool = True
+    a_registers: bool = False
 
     @property
     def is_integer(self) -> bool:
@@ -61,20 +64,29 @@ class Wgmma:
         return ", 1, 1"
 
     def source(self, name: str) -> str:
-        """C++ of a struct ``name`` with ``multiply(sums, a, b, accumulate)`` on two descriptors."""
-        n = self.count
+        """C++ of a struct ``name`` with ``multiply(sums, a, b, accumulate)`` on two descriptors.
+
+        With ``a_registers`` A is an array of words.
+        """
+        n, words = self.count, 4 if self.a_registers else 1
+        last = n + words + 1
         kind, constraint = ("int", "+r") if self.is_integer else ("float", "+f")
         registers = ", ".join(f"%{i}" for i in range(n))
         operands = ", ".join(f'"{constraint}"(d[{i}])' for i in range(n))
+        a = ", ".join(f"%{n + i}" for i in range(words))
+        parameter, a_inputs = "u64 a", '"l"(a)'
+        if self.a_registers:
+            parameter, a = "const u32 (&a)[4]", f"{{{a}}}"
+            a_inputs = ", ".join(f'"r"(a[{i}])' for i in range(words))
         return (
             f"struct {name} {{\n"
             f"    static constexpr int COUNT = {n};\n"
             "    __device__ __forceinline__ static void\n"
-            f"    multiply({kind} (&d)[{n}], u64 a, u64 b, int accumulate) {{\n"
-            f'        asm volatile("{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{n + 2}, 0;\\n{self.instruction} "\n'
+            f"    multiply({kind} (&d)[{n}], {parameter}, u64 b, int accumulate) {{\n"
+            f'        asm volatile("{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{last}, 0;\\n{self.instruction} "\n'
             f'            "{{{registers}}}, "\n'
-            f'            "%{n}, %{n + 1}, p{self._modifiers()};\\n}}"\n'
+            f'            "{a}, %{n + words}, p{self._modifiers()};\\n}}"\n'
             f"            : {operands}\n"
-            f'            : "l"(a), "l"(b), "r"(accumulate));\n'
+            f'            : {a_inputs}, "l"(b), "r"(accumulate));\n'
             f"    }}\n}};\n"
         )

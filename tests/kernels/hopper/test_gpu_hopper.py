@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import mxgemm as mx
-from mxgemm import device, gpu
-from mxgemm.kernels import lowering, table
+from mxgemm import device
 from mxgemm.kernels.hopper.instance import HopperInstance
 from mxgemm.units.formats import numpy_dtype
 from tests.kernels.hopper.device_arrays import GuardedArray, guarded, same_bits
@@ -34,37 +31,6 @@ def torch() -> Any:
     if device.capabilities(0).arch != "sm_90":
         pytest.skip("these kernels are for sm_90")
     return found
-
-
-@pytest.fixture(autouse=True)
-def forgotten_choices() -> Iterator[None]:
-    """What was chosen before a test changes the rules, or under its rules, is chosen anew."""
-    gpu._lowered.cache_clear()
-    yield
-    gpu._lowered.cache_clear()
-
-
-@pytest.fixture
-def only(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A function that makes one tile the only choice."""
-
-    def choose(rows: int, columns: int, cluster: int = 1) -> None:
-        def cost(instance: Any, *_: Any) -> float:
-            t = getattr(instance, "tile", None)
-            return 0.0 if t and (t.rows, t.columns, t.cluster) == (rows, columns, cluster) else 1.0
-
-        first, *others = table.KERNELS
-        family = replace(first, cost=cost, declines=lambda *_: None)
-        monkeypatch.setattr(lowering, "KERNELS", (family, *others))
-
-    return choose
-
-
-@pytest.fixture
-def insist(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The family arranges operands even where another one would be faster."""
-    first, *others = table.KERNELS
-    monkeypatch.setattr(lowering, "KERNELS", (replace(first, declines=lambda *_: None), *others))
 
 
 def draw(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray[Any, Any]:

@@ -11,6 +11,7 @@ import pytest
 from mxgemm import kernels
 from mxgemm.configs import configuration
 from mxgemm.epilogue import EpilogueSpec
+from mxgemm.errors import UnsupportedError
 from mxgemm.kernels.hopper.arrange import ArrangeInstance, Arrangement, arrangement_of
 from mxgemm.kernels.hopper.chain_sum import ChainSumInstance
 from mxgemm.kernels.hopper.instance import HopperInstance
@@ -89,9 +90,23 @@ def test_the_last_chain_is_the_shorter_one_and_the_epilogue_comes_after_the_sum(
 
 
 def test_operands_that_round_are_watched_for_overflow_through_one_word() -> None:
-    of_a, of_b, product = launches(lower("float32", 4096, 4096, 4096, "kk"))
-    assert (of_a.arguments[2], of_b.arguments[2]) == (8, 8)
-    assert product.pointers == 4
+    (product,) = launches(lower("float32", 4096, 4096, 4096, "kk"))
+    assert product.arguments[4] == 8
+    assert product.pointers == 5
+    found = lower("float32", 4096, 4096, 4096, "kk")
+    with pytest.raises(UnsupportedError, match="flags="):
+        list(found.launches(POINTERS))
+
+
+def test_chains_of_rounded_operands_are_watched_too_up_to_the_products_own_depth() -> None:
+    found = lower("float32", 256, 256, 65500, "kk")
+    chains, last = launches(found)
+    assert isinstance(chains.instance, HopperInstance)
+    names = [name for _, name in chains.instance.parameters]
+    values = dict(zip(names, chains.arguments, strict=True))
+    assert (values["flags"], values["k"], values["depth"]) == (8, 8192, 65500)
+    assert found.has_flags
+    assert not last.instance.has_flags
 
 
 def test_float8_over_two_batch_axes_is_launched_for_each_outer_index() -> None:
@@ -132,7 +147,7 @@ def test_a_copy_read_with_its_strides_is_the_operand(
         x = np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
     if len(batch) == 2:
         x = np.broadcast_to(x[:1], x.shape)  # copied once
-    made = arrangement_of("a", source_of(x), batch, 0, along_rows=along_rows, rounded=False)
+    made = arrangement_of("a", source_of(x), batch, 0, along_rows=along_rows)
     copy = arranged(x, made)
     assert made.bytes == copy.nbytes
     p = made.packed
@@ -142,19 +157,15 @@ def test_a_copy_read_with_its_strides_is_the_operand(
 
 @pytest.mark.parametrize(("inner", "leading"), [(1, 8), (65, 72), (511, 512), (513, 576), (4097, 4160)])
 def test_long_rows_are_whole_lines_and_short_ones_whole_pieces(inner: int, leading: int) -> None:
-    made = arrangement_of("a", Matrix("float16", 7, inner, inner, 1), (), 0, along_rows=True, rounded=False)
+    made = arrangement_of("a", Matrix("float16", 7, inner, inner, 1), (), 0, along_rows=True)
     assert made.leading == leading
     assert leading * 8 <= inner * 9 + 64
 
 
 @pytest.mark.parametrize(("outer", "inner"), list(itertools.product((1, 33, 300), (1, 65, 700))))
 def test_grids_of_copies_cover_every_piece(outer: int, inner: int) -> None:
-    along = arrangement_of(
-        "a", Matrix("float16", outer, inner, inner, 1), (), 0, along_rows=True, rounded=False
-    )
-    turned = arrangement_of(
-        "a", Matrix("float16", inner, outer, inner, 1), (), 0, along_rows=False, rounded=False
-    )
+    along = arrangement_of("a", Matrix("float16", outer, inner, inner, 1), (), 0, along_rows=True)
+    turned = arrangement_of("a", Matrix("float16", inner, outer, inner, 1), (), 0, along_rows=False)
     for made, tile in ((along, (32, 256)), (turned, (64, 64) if outer > 1 and inner > 1 else (32, 256))):
         rows = made.source.rows if made.along_rows else made.source.cols
         assert made.grid() == (-(-rows // tile[0]) * -(-made.leading // tile[1]), 1, 1)

@@ -6,6 +6,7 @@ import pytest
 
 from mxgemm import kernels
 from mxgemm.configs import configuration
+from mxgemm.epilogue import EpilogueSpec
 from mxgemm.kernels.hopper.chain_sum import ChainSumInstance
 from mxgemm.kernels.hopper.instance import HopperInstance
 from mxgemm.kernels.hopper.model import cost
@@ -103,13 +104,56 @@ def test_without_workspace_chains_follow_each_other() -> None:
     assert (found.instance.lowering, found.workspace_bytes) == ("wgmma", 0)
 
 
-@pytest.mark.parametrize(("layouts", "turned"), [("kk", [False, False]), ("kn", [False, True])])
-def test_tf32_is_rounded_along_k_and_watched(layouts: str, turned: list[bool]) -> None:
+@pytest.mark.parametrize(
+    ("layouts", "transposed", "registers"), [("kk", False, False), ("kn", True, True), ("nk", False, True)]
+)
+def test_tf32_needs_no_workspace_where_an_operand_lies_along_k(
+    layouts: str, transposed: bool, registers: bool
+) -> None:
     found = lower("float32", 4096, 4096, 4096, layouts)
-    assert [(p.instance.turned, p.instance.rounded) for p in found.packings] == [(t, True) for t in turned]
+    assert isinstance(found.instance, HopperInstance)
+    assert (found.workspace_bytes, found.form.transposed) == (0, transposed)
+    assert (found.instance.a_registers, found.instance.d_turned) == (registers, transposed)
+    (launch,) = found.launches(POINTERS, flags=8)
+    rounded = [(made.array, made.to_tf32) for _, made in launch.maps if made.array != "d"]
+    assert rounded == [("a", not registers), ("b", True)]
     assert found.has_flags
-    first, *_ = found.launches(POINTERS, workspace=1 << 30, flags=8)
-    assert first.arguments[:3] == (POINTERS["a"], 1 << 30, 8)
+
+
+@pytest.mark.parametrize("k", [4096, 65536])
+def test_notes_say_where_tf32_operands_are_rounded(k: int) -> None:
+    notes = lower("float32", 256, 256, k, "kn").notes
+    assert notes[:2] == ("a is rounded to tf32 by the copy engine", "b is rounded to tf32 in registers")
+    assert not any("rounded" in note for note in lower("float16", 256, 256, k).notes)
+
+
+@pytest.mark.parametrize(("m", "n", "copied"), [(4096, 2048, "b"), (2048, 4096, "a")])
+def test_the_smaller_of_two_tf32_operands_off_k_is_turned(m: int, n: int, copied: str) -> None:
+    found = lower("float32", m, n, 4096, "nn")
+    assert [(found.form.caller_name(p.name), p.instance.turned) for p in found.packings] == [(copied, True)]
+    assert found.workspace_bytes == 2048 * 4096 * 4
+
+
+@pytest.mark.parametrize(("m", "n", "layouts", "transposed"), [(8, 4096, "kn", True), (4096, 8, "kn", False)])
+def test_a_narrow_tf32_product_uses_the_units_rows(m: int, n: int, layouts: str, transposed: bool) -> None:
+    found = lower("float32", m, n, 4096, layouts)
+    assert found.form.transposed == transposed
+    assert tile(found) == (64, 16, 1)
+
+
+def test_two_scales_keep_a_tf32_product_upright() -> None:
+    a, b, vector = matrix("float32", 256, 512), matrix("float32", 512, 256), Operand("float32", (256,), (1,))
+    spec = EpilogueSpec(has_scale_rows=True, has_scale_cols=True)
+    problem, _ = pose(a, b, None, epilogue=spec, scale_rows=vector, scale_cols=vector)
+    found = kernels.lower(problem, configuration("float32", "float32", "tf32"), "sm_90")
+    assert not found.form.transposed
+
+
+def test_long_tf32_chains_leave_registers_for_the_fragments() -> None:
+    for layouts, widest in (("kk", 192), ("nk", 144)):
+        found = lower("float32", 8192, 8192, 16384, layouts)
+        assert isinstance(found.instance, HopperInstance)
+        assert found.instance.tile.columns <= widest
 
 
 def test_8_bit_operands_are_turned_where_they_do_not_lie_along_k() -> None:

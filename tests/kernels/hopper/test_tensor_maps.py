@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from mxgemm import device
 from mxgemm.device import compiler, driver, launcher, tensor_map
 from mxgemm.device.tensor_map import EncodedMap, TensorMap
-from mxgemm.kernels.hopper.maps import matrix_map, panel_map, store_maps
+from mxgemm.kernels.hopper.maps import matrix_map, panel_map, store_maps, turned_store_maps
 from mxgemm.problem import Matrix
 from tests.device.fakes import FakeDriver
 
@@ -84,6 +83,12 @@ def test_a_map_that_is_not_swizzled_says_so(encoder: Encoder) -> None:
     assert (encoder.encoded[0]["kind"], encoder.encoded[0]["options"][1]) == (2, 0)
 
 
+def test_a_map_that_rounds_says_so(encoder: Encoder) -> None:
+    tfloat32 = 11  # CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
+    EncodedMap(TensorMap("a", 4, (64, 64, 1), (256, 256), (32, 64, 1), to_tf32=True)).aim(0x7000)
+    assert encoder.encoded[0]["kind"] == tfloat32
+
+
 def test_the_drivers_memory_is_aligned_to_64_bytes(encoder: Encoder) -> None:
     maps = [EncodedMap(MAP) for _ in range(16)]
     for made in maps:
@@ -116,8 +121,12 @@ def test_a_launch_passes_its_maps_first_and_aims_them_at_its_pointers(
 ) -> None:
     fake = FakeDriver(devices=1)
     monkeypatch.setattr(driver, "_driver", lambda: fake)
+    of_maps = encoder.procedure
+    monkeypatch.setattr(
+        driver, "procedure", lambda name, _: fake.procedure(name) if "Launch" in name else of_maps(name, 0)
+    )
     cubin = compiler.CompiledCubin(b"", "k", "sm_90a", "", compiler.Resources())
-    kernel = device.CompiledKernel(cubin, 0, 0, SimpleNamespace(handle=5))
+    kernel = device.CompiledKernel(cubin, 0, 0, 5)
     bound = launcher.BoundLaunch(kernel, (1,), (384,), 2, (7,), ((1, MAP), (0, MAP)))
     bound(0x10, 0x7000, 0x8000)
     bound(0x10, 0x9000, 0x8000)
@@ -133,6 +142,22 @@ def test_a_map_runs_along_the_contiguous_axis() -> None:
     columns = matrix_map("a", Matrix("float16", 300, 4096, 1, 304), 1, turned=True, outer=64)
     assert (columns.extents, columns.strides[0]) == ((300, 4096, 1), 608)
     assert panel_map(columns).box == (64, 64, 1)
+
+
+def test_a_panel_of_float32_is_32_wide() -> None:
+    made = matrix_map("a", Matrix("float32", 300, 4096, 1, 304), 1, turned=True, outer=32)
+    assert panel_map(made).box == (32, 32, 1)
+
+
+@pytest.mark.parametrize(
+    ("columns", "heights"), [(256, [32]), (208, [32, 16]), (144, [32, 16]), (16, [32, 16])]
+)
+def test_a_result_that_lies_along_its_rows_is_stored_in_boxes_of_32_rows(
+    columns: int, heights: list[int]
+) -> None:
+    made = turned_store_maps(Matrix("float32", 512, 384, 1, 520), 1, columns)
+    assert [(x.box, x.swizzled) for x in made] == [((32, height, 1), True) for height in heights]
+    assert {(x.extents, x.strides[0]) for x in made} == {((512, 384, 1), 2080)}
 
 
 @pytest.mark.parametrize(("dtype", "elements"), [("int8", 128), ("bfloat16", 64), ("float32", 32)])

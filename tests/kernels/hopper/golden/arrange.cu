@@ -12,5 +12,6 @@ mxgemm_arrange_2_1(const void* source, void* target, i64 outer, i64 inner, i64 o
     p.products = products;
     p.batch[0].extent = batch0_extent;
     p.batch[0].stride = batch0_stride;
-    Along<u16, 1, false>::run(p);
+    wait_for_predecessor();
+    Along<u16, 1>::run(p);
 }

@@ -24,12 +24,17 @@ struct Instance {
     static constexpr int CLUSTER = 1, GROUP = 16;
     static constexpr int CHAIN_STAGES = 1, BUFFERS = 2;
     static constexpr bool BULK_STORE = true;
-    static constexpr bool C_PAIRS = false, SPLIT = false;
+    static constexpr bool ROUNDS = false, A_REGISTERS = false;
+    static constexpr bool D_TURNED = false;
+    static constexpr bool C_PAIRS = false, STAGES_C = false;
+    static constexpr bool SPLIT = false;
+    static constexpr int BIAS = ALONG_COLUMNS, LAG = 0;
     static constexpr int PRODUCER_REGISTERS = 0, CONSUMER_REGISTERS = 0;
+    static constexpr int HELD = 192;
 };
 
 extern "C" __global__ void __launch_bounds__(256, 1)
-mxgemm_wgmma_5c064a9824f8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const void* a, const void* b, const void* c, void* d, u32* flags, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, double alpha, double beta, i64 mode) {
+mxgemm_wgmma_9ecb637c6e0b(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const void* a, const void* b, const void* c, void* d, u32* flags, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, double alpha, double beta, i64 mode) {
     Arguments<float> p;
     p.a = a;
     p.b = b;
@@ -47,5 +52,5 @@ mxgemm_wgmma_5c064a9824f8(const __grid_constant__ TensorMap map_a, const __grid_
     p.alpha = alpha;
     p.beta = beta;
     p.mode = MODE_PRODUCT;
-    hopper_gemm<Instance>(address_of(map_a), address_of(map_b), address_of(map_d), 0, p);
+    hopper_gemm<Instance>({address_of(map_a), address_of(map_b), address_of(map_d), 0, 0, 0}, p);
 }

@@ -24,12 +24,17 @@ struct Instance {
     static constexpr int CLUSTER = 2, GROUP = 8;
     static constexpr int CHAIN_STAGES = 0, BUFFERS = 2;
     static constexpr bool BULK_STORE = true;
-    static constexpr bool C_PAIRS = false, SPLIT = false;
+    static constexpr bool ROUNDS = false, A_REGISTERS = false;
+    static constexpr bool D_TURNED = false;
+    static constexpr bool C_PAIRS = false, STAGES_C = false;
+    static constexpr bool SPLIT = false;
+    static constexpr int BIAS = ALONG_COLUMNS, LAG = 1;
     static constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;
+    static constexpr int HELD = 192;
 };
 
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
-mxgemm_wgmma_ecb3e9519218(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const void* a, const void* b, const void* c, void* d, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, double alpha, double beta, i64 mode) {
+mxgemm_wgmma_159d61fd2677(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const void* a, const void* b, const void* c, void* d, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, double alpha, double beta, i64 mode) {
     Arguments<float> p;
     p.a = a;
     p.b = b;
@@ -46,5 +51,5 @@ mxgemm_wgmma_ecb3e9519218(const __grid_constant__ TensorMap map_a, const __grid_
     p.alpha = alpha;
     p.beta = beta;
     p.mode = MODE_PRODUCT;
-    hopper_gemm<Instance>(address_of(map_a), address_of(map_b), address_of(map_d), 0, p);
+    hopper_gemm<Instance>({address_of(map_a), address_of(map_b), address_of(map_d), 0, 0, 0}, p);
 }

@@ -1,0 +1,225 @@
+"""How well the model chooses: every candidate of every shape is measured, in turn with cuBLAS through torch.
+
+``python -m benchmarks.selection`` (about 90 seconds) writes reports/h200/selection.json and selection.md.
+The JSON has prediction and time of every candidate.  Regret is the chosen candidate's time over the
+best's.  ``--filter`` and ``--seconds`` measure less, and write only where ``--reports`` says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks import shapes
+from benchmarks.operands import grant_everything
+from benchmarks.performance import FOLDER, guarded
+from benchmarks.tables import table_of
+from mxgemm import device, kernels
+from mxgemm.autotune_measure import measure
+from mxgemm.report import Case, read_environment
+from mxgemm.report.compilation import fill_cache, pool
+
+if TYPE_CHECKING:
+    from mxgemm.autotune_measure import Peer
+
+SECONDS = 0.3  # of bursts a shape, about
+PEER = "cuBLAS"
+
+Row = dict[str, Any]
+
+
+def lowered(case: Case) -> dict[str, Any]:
+    """Arguments of ``kernels.lower`` and its siblings."""
+    here = device.capabilities()
+    return {
+        "problem": case.problem, "configuration": case.product.configuration, "arch": here.arch,
+        "alignment": case.alignment, "multiprocessors": here.multiprocessors,
+    }  # fmt: skip
+
+
+def compile_first(cases: Iterable[Case], arch: str) -> int:
+    """Fill the disk cache with every candidate's kernels, in processes; how many there are."""
+    every = {
+        kernel.entry: kernel
+        for case in cases
+        for one in kernels.candidates(**lowered(case))
+        for kernel in one.lowering.kernels
+    }
+    jobs = [(k.source(), k.entry, device.compile_arch(arch)) for k in every.values()]
+    with pool() as workers:
+        for future in [workers.submit(fill_cache, *job) for job in jobs]:
+            future.result()
+    return len(jobs)
+
+
+def peers_of(case: Case) -> dict[str, Peer]:
+    """The vendor's library through torch, on torch's own operands; none where torch lacks the product."""
+    import torch
+
+    from benchmarks.subjects import subject_of
+    from benchmarks.timing import Repeated
+    from mxgemm.device.timing import Burst
+
+    subject = subject_of(case)
+    call = subject.torch_peer()
+    if call is None:
+        return {}
+
+    def peer(stream: int, count: int) -> Burst:
+        on = torch.cuda.ExternalStream(stream)
+        with torch.cuda.stream(on):
+            repeated = Repeated(call, len(subject.sets), count, graphs=True)
+
+        def queue() -> None:
+            with torch.cuda.stream(on):
+                repeated()
+
+        return Burst(queue, count)
+
+    return {PEER: peer}
+
+
+def row_of(case: Case) -> Row:
+    """Every candidate of a case and the peer, measured in turn."""
+    import torch
+
+    asked = lowered(case)
+    candidates, chosen = kernels.candidates(**asked), kernels.lower(**asked).instance.entry
+    times = measure(
+        case.problem, candidates, 0,
+        alignment=case.alignment, seconds=SECONDS, always=chosen, peers=peers_of(case),
+    )  # fmt: skip
+    if case.product.work > 1e11:
+        torch.cuda.empty_cache()
+    found = []
+    for one in candidates:
+        kernel, timing = one.lowering.instance, times[one.lowering.instance.entry]
+        predicted = None if one.predicted is None else round(one.predicted, 3)
+        found.append(
+            {
+                "entry": kernel.entry, "lowering": kernel.lowering, "variant": kernel.variant,
+                "predicted": predicted, "microseconds": round(timing.microseconds, 3),
+                "bursts": timing.bursts, "workspace_bytes": one.lowering.workspace_bytes,
+            }
+        )  # fmt: skip
+    found.sort(key=lambda one: float(str(one["microseconds"])))
+    peer = round(times[PEER].microseconds, 3) if PEER in times else None
+    row = {"case": case.as_json(), "chosen": chosen, PEER: peer, "candidates": found}
+    own, best = chosen_of(row), found[0]
+    versus = "" if peer is None else f"  cuBLAS/chosen {peer / own['microseconds']:.2f}"
+    print(
+        f"regret {regret(row):5.3f}{versus}  {case}: {own['variant']} {own['microseconds']:.1f} us "
+        f"(predicted {own['predicted']}), best {best['variant']} {best['microseconds']:.1f} us",
+        flush=True,
+    )
+    return row
+
+
+def chosen_of(row: Row) -> Mapping[str, Any]:
+    return next(one for one in row["candidates"] if one["entry"] == row["chosen"])
+
+
+def regret(row: Row) -> float:
+    """The model's choice's time over the best candidate's."""
+    return float(chosen_of(row)["microseconds"] / row["candidates"][0]["microseconds"])
+
+
+def as_markdown(record: Mapping[str, Any]) -> str:
+    about = record["environment"]
+    facts = (
+        f"Every candidate of {len(record['rows'])} products, measured on an {about['device']}, driver "
+        f"{about['driver']}, CUDA {about['cuda']}, NVRTC {about['nvrtc']}, torch {about['torch']}, mxgemm "
+        f"{about['mxgemm']}, {about['time']}, in {record['seconds']:.0f} s, by "
+        "`python -m benchmarks.selection`. Regret is the time of the model's choice over that of "
+        "the best candidate; a ratio is cuBLAS's time over ours. Candidates that are clearly slower are "
+        "measured once."
+    )
+    parts = ["# Selection", facts, f"## Summary\n\n{_summary(record['rows'])}"]
+    return "\n\n".join([*parts, f"## Products\n\n{_products(record['rows'])}"]) + "\n"
+
+
+def _summary(rows: list[Row]) -> str:
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        product = Case.from_json(row["case"]).product
+        groups.setdefault(f"{product.dtype_a} {product.precision}", []).append(row)
+    lines = [_means(name, same) for name, same in [*groups.items(), ("all", rows)]]
+    head = ("configuration", "products", "regret, geometric mean", "worst", "model's choice is best",
+            "ratio of choice", "ratio of best")  # fmt: skip
+    return table_of(head, lines)
+
+
+def _means(name: str, rows: list[Row]) -> tuple[str, ...]:
+    regrets = [regret(row) for row in rows]
+    with_peer = [row for row in rows if row[PEER]]
+    mine = [row[PEER] / chosen_of(row)["microseconds"] for row in with_peer]
+    best = [row[PEER] / row["candidates"][0]["microseconds"] for row in with_peer]
+    hits = sum(row["chosen"] == row["candidates"][0]["entry"] for row in rows)
+    ratios = [f"{statistics.geometric_mean(found):.3f}" if found else "" for found in (mine, best)]
+    mean = f"{statistics.geometric_mean(regrets):.3f}"
+    return name, str(len(rows)), mean, f"{max(regrets):.3f}", str(hits), *ratios
+
+
+def _products(rows: list[Row]) -> str:
+    lines = []
+    for row in rows:
+        case, own, best = Case.from_json(row["case"]), chosen_of(row), row["candidates"][0]
+        p = case.product
+        predicted = "" if own["predicted"] is None else f"{own['predicted']:.1f}"
+        ratios = [f"{row[PEER] / one['microseconds']:.2f}" if row[PEER] else "" for one in (own, best)]
+        lines.append(
+            (
+                f"{p.dtype_a} {p.precision}", f"{p.m}x{p.n}x{p.k}", f"{case.layout.a}*{case.layout.b}",
+                str(len(row["candidates"])), str(own["variant"]), predicted, f"{own['microseconds']:.1f}",
+                "" if own is best else str(best["variant"]), f"{best['microseconds']:.1f}",
+                f"{regret(row):.3f}", *ratios,
+            )
+        )  # fmt: skip
+    head = ("configuration", "shape", "layout", "candidates", "model's choice", "predicted us", "us", "best",
+            "us", "regret", "ratio of choice", "ratio of best")  # fmt: skip
+    return table_of(head, lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--filter", default="", metavar="TEXT", help="cases whose words contain TEXT")
+    parser.add_argument("--reports", type=Path, metavar="FOLDER", help=f"where to write (default: {FOLDER})")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no case after this time")
+    options = parser.parse_args()
+    start, arch = time.perf_counter(), device.capabilities().arch
+    grant_everything()
+    cases = [case for case in shapes.selection(arch) if options.filter in str(case)]
+    count = compile_first(cases, arch)
+    print(f"{count} kernels compiled after {time.perf_counter() - start:.1f} s", flush=True)
+    failed: list[str] = []
+    rows = []
+    for case in cases:
+        if time.perf_counter() - start > options.seconds:
+            failed.append(f"left out: {case}")
+            continue
+        rows += [row for row in [guarded(str(case), partial(row_of, case), failed)] if row]
+    seconds = round(time.perf_counter() - start, 1)
+    print(f"{len(rows)} products in {seconds} s, {len(failed)} failed: {failed}")
+    record = {
+        "kind": "selection", "schema": 1, "environment": read_environment().as_json(), "seconds": seconds,
+        "left_out": failed, "rows": rows,
+    }  # fmt: skip
+    complete = not failed and not options.filter
+    if rows and (complete or options.reports):
+        folder = options.reports or FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(record, indent=1, allow_nan=False) + "\n"
+        (folder / "selection.json").write_text(text, encoding="utf-8")
+        (folder / "selection.md").write_text(as_markdown(record), encoding="utf-8")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,9 @@
+// Launches that follow each other in a stream.  Kernels of this family are launched programmatically: one
+// may begin while its predecessor ends, and so waits before it touches memory that the predecessor writes.
+
+__device__ __forceinline__ void wait_for_predecessor() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+
+// The successor's blocks may take their places as soon as all blocks have said so; until this kernel has
+// ended they wait.  That hides the successor's launch and start.  Only for short work: waiting blocks take
+// places unevenly, which costs a long product that is bound by memory more than it gains.
+__device__ __forceinline__ void let_successor_begin() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }

@@ -1,0 +1,164 @@
+"""Prepared launches take the addresses of a call to exactly where the ordinary road puts them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mxgemm import device, gpu, kernels, warm_launches
+from mxgemm.configs import configuration
+from mxgemm.problem import pose
+from mxgemm.shapes import Operand, contiguous
+from mxgemm.warm_launches import prepared_launches
+
+ADDRESSES = (3 << 30, 5 << 33, 7 << 31, 9 << 34, 11 << 35, 13 << 30, 0)  # a, b, d, c, workspace, flags, none
+
+
+@pytest.fixture(autouse=True)
+def queued(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Launches that are queued: kernel, grid, threads, all arguments, maps, whether they may begin early."""
+    seen: list[Any] = []
+
+    class Recorder:
+        def __init__(self, *facts: Any, programmatic: bool) -> None:
+            self.facts, self.programmatic = facts, programmatic
+
+        def queue(self, stream: int, pointers: tuple[int, ...]) -> None:
+            kernel, grid, block, count, constants, maps = self.facts
+            assert (stream, len(pointers)) == (7, count)
+            seen.append((kernel, grid, block, (*pointers, *constants), maps, self.programmatic))
+
+    monkeypatch.setattr(device, "BoundLaunch", Recorder)
+    monkeypatch.setattr(
+        gpu, "kernels_of", lambda lowering, *_: {one.entry: one.entry for one in lowering.kernels}
+    )
+    return seen
+
+
+def lowered(a: Operand, b: Operand, precision: str, arch: str, **posed: Any) -> kernels.Lowering:
+    problem, _ = pose(a, b, **posed)
+    return kernels.lower(problem, configuration(a.dtype, b.dtype, precision), arch)
+
+
+def rows(dtype: str, *shape: int) -> Operand:
+    return contiguous(dtype, shape)
+
+
+CASES = {
+    "one launch": lambda: lowered(rows("float16", 96, 64), rows("float16", 64, 64), "native", "sm_80"),
+    "the transpose": lambda: lowered(
+        rows("float16", 96, 64), rows("float16", 64, 64), "native", "sm_80",
+        d=Operand("float16", (96, 64), (1, 96)),
+    ),
+    "with C": lambda: lowered(
+        rows("float32", 96, 64), rows("float32", 64, 64), "tf32", "sm_80", c=rows("float32", 96, 64), beta=1
+    ),
+    "arranged": lambda: lowered(
+        rows("float16", 4095, 4095), rows("float16", 4095, 4095), "native", "sm_90"
+    ),
+    "chains side by side": lambda: lowered(
+        rows("float16", 256, 65536), rows("float16", 65536, 256), "native", "sm_90"
+    ),
+    "arranged, and chains": lambda: lowered(
+        rows("float16", 256, 65537), rows("float16", 65537, 256), "native", "sm_90"
+    ),
+    "turned": lambda: lowered(
+        Operand("int8", (2048, 2048), (1, 2048)), rows("int8", 2048, 2048), "exact", "sm_90"
+    ),
+    "packed": lambda: lowered(
+        Operand("float64", (40, 30), (120, 2)), rows("float64", 30, 24), "native", "sm_90"
+    ),
+    "batches, some backwards": lambda: lowered(
+        Operand("float16", (2, 1, 2, 1, 2, 1, 16, 16), (-1024, 0, 512, 0, 256, 0, 16, 1)),
+        rows("float16", 1, 2, 1, 2, 1, 2, 16, 16), "native", "sm_80",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_argument_of_every_launch_is_the_ordinary_roads(name: str, queued: list[Any]) -> None:
+    lowering = CASES[name]()
+    a, b, d, c, workspace, flags, _ = ADDRESSES
+    has_c = lowering.form.problem.c is not None
+    named = {"a": a, "b": b, "d": d, **({"c": c} if has_c else {})}
+    wanted = list(lowering.launches(named, workspace=workspace, flags=flags))
+    for queue, pick in prepared_launches(lowering, 0):
+        queue(7, pick((a, b, d, c if has_c else 0, workspace, flags, 0)))
+    assert queued == [
+        (
+            one.instance.entry, one.grid, (one.instance.threads,), one.arguments, one.maps,
+            one.instance.programmatic,
+        )
+        for one in wanted
+    ]  # fmt: skip
+
+
+def test_the_cases_are_of_every_kind() -> None:
+    made = {name: make() for name, make in CASES.items()}
+    counts = {name: len(prepared_launches(one, 0)) for name, one in made.items()}
+    assert counts["one launch"] == 1
+    assert counts["arranged"] == 3
+    assert counts["chains side by side"] == 2
+    assert counts["batches, some backwards"] == 4
+    assert [made[name].workspace_bytes > 0 for name in ("one launch", "turned", "packed")] == [
+        False,
+        True,
+        True,
+    ]
+    assert made["the transpose"].form.transposed
+
+
+@pytest.mark.parametrize("alpha", [float("inf"), float("nan"), 1e300, -0.0])
+def test_scalars_without_a_difference_stay_constants(queued: list[Any], alpha: float) -> None:
+    """Overflow and NaN are values like others: 1e300 is an infinity to float32."""
+    lowering = lowered(rows("float16", 64, 64), rows("float16", 64, 64), "native", "sm_90", alpha=alpha)
+    ((queue, pick),) = prepared_launches(lowering, 0)
+    queue(7, pick(ADDRESSES))
+    (wanted,) = lowering.launches(dict(zip("abd", ADDRESSES, strict=False)), flags=ADDRESSES[5])
+    assert repr(queued[-1][3]) == repr(wanted.arguments)
+
+
+def test_a_launch_may_begin_early_where_its_own_kernel_waits(queued: list[Any]) -> None:
+    def early(name: str) -> list[bool]:
+        queued.clear()
+        for queue, pick in prepared_launches(CASES[name](), 0):
+            queue(7, pick(ADDRESSES))
+        return [one[-1] for one in queued]
+
+    assert early("one launch") == [False]
+    assert early("packed") == [False, False]
+    assert early("arranged, and chains") == [True] * 3
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_exactly_the_kernels_that_may_begin_early_wait_for_their_predecessor(name: str) -> None:
+    for kernel in CASES[name]().kernels:
+        waits = kernel.source().count("wait_for_predecessor();")  # its definition has no semicolon there
+        assert waits == int(kernel.programmatic), kernel.entry
+
+
+def test_constants_that_look_like_addresses_stay_constants(queued: list[Any]) -> None:
+    """A stride may be any number, the very addresses that launches are asked at among them."""
+    for stride in (*warm_launches._FIRST.values(), *warm_launches._SECOND.values()):
+        lowering = lowered(
+            Operand("float32", (1, 64), (stride, 1)), rows("float32", 64, 64), "scalar", "sm_80"
+        )
+        ((queue, pick),) = prepared_launches(lowering, 0)
+        queue(7, pick(ADDRESSES))
+        (wanted,) = lowering.launches(dict(zip("abd", ADDRESSES, strict=False)), flags=ADDRESSES[5])
+        assert stride in wanted.arguments
+        assert queued[-1][3] == wanted.arguments
+
+
+def test_long_batches_and_empty_results_are_not_kept() -> None:
+    long = lowered(
+        rows("float16", 9, 1, 2, 1, 2, 1, 16, 16),
+        rows("float16", 1, 2, 1, 2, 1, 2, 16, 16),
+        "native",
+        "sm_80",
+    )
+    assert len(list(long.launches(dict.fromkeys("abd", 1 << 20)))) == 18
+    assert prepared_launches(long, 0) == ()
+    empty = lowered(rows("float16", 0, 64), rows("float16", 64, 64), "native", "sm_80")
+    assert prepared_launches(empty, 0) == ()
