@@ -19,27 +19,27 @@ from mxgemm.problem import GemmProblem, Matrix
 
 __all__ = ["arranging", "cost", "through_registers", "waves"]
 
-_FIXED_US = 2.3  # launch, first fill of the ring, last store
-_FOLLOWING_US = 1.4  # a further launch on the same stream
+_FIXED_US = 2.6  # launch, first fill of the ring, last store
+_FOLLOWING_US = 3.5  # a further launch on the same stream
 # Floating-point operations of a multiprocessor in a microsecond at the highest clock, by bytes of an element;
 # and of 132 of them at the clock that the board's power allows, before what moving operands takes of it.
-_UNIT_FLOPS_PER_US = {1: 12.7e6, 2: 7.17e6, 4: 3.58e6}
-_POWER_FLOPS_PER_US = {1: 16.2e6, 2: 6.55e6, 4: 3.4e6}
-_MOVING_POWER = 15.5  # of the power of multiplying, for a tile of one row or column
-_INGEST_BYTES_PER_US = 117e3  # a multiprocessor; half of it where rows start off a line of L2
-_MEMORY_BYTES_PER_US, _MEMORY_LATENCY_US = 3.2e6, 3.0
-_COPY_BYTES_PER_US = 1.65e6  # read and written by the kernels that arrange operands
-_STAGE_US = 0.0025  # barriers of a stage
-_EPILOGUE_US = (0.37, 0.54 / (128 * 256))  # a tile, and an entry of it
-_LAST_US = 1.4 / (128 * 256)  # an entry of a block's last tile, which nothing hides
-_CLUSTER_US = 1.6  # starts later
-_FRAGMENTS_US = 0.12  # a stage of A that goes through registers
+_UNIT_FLOPS_PER_US = {1: 13.5e6, 2: 7.4e6, 4: 4.3e6}
+_POWER_FLOPS_PER_US = {1: 13.8e6, 2: 6.55e6, 4: 4.45e6}
+_MOVING_POWER = 14.0  # of the power of multiplying, for a tile of one row or column
+_INGEST_BYTES_PER_US = 138e3  # a multiprocessor; half of it where rows start off a line of L2
+_MEMORY_BYTES_PER_US, _MEMORY_LATENCY_US = 3.3e6, 1.66
+_COPY_BYTES_PER_US = 2.7e6  # read and written by the kernels that arrange operands
+_STAGE_US = 0.0023  # barriers of a stage
+_EPILOGUE_US = (0.46, 0.6 / (128 * 256))  # a tile, and an entry of it
+_LAST_US = 1.54 / (128 * 256)  # an entry of a block's last tile, which nothing hides
+_CLUSTER_US = 1.37  # starts later
+_FRAGMENTS_US = 0.165  # a stage of A that goes through registers
 _DRAIN_US = 0.12  # a stage of short chains: sums are added while the other half multiplies
-_NORM = 7.3  # how sharply the slowest clock rules
+_NORM = 5.4  # how sharply the slowest clock rules
 
 # mma.sync, which takes operands as they lie: microseconds a product along K for each wave of 128x128 tiles,
 # by bytes of an element.
-_THROUGH_REGISTERS_US = {1: 0.007, 2: 0.027, 4: 0.027}
+_THROUGH_REGISTERS_US = {1: 0.007, 2: 0.028, 4: 0.0214}
 
 
 def cost(instance: KernelInstance, p: GemmProblem, multiprocessors: int) -> float:
@@ -70,8 +70,8 @@ def _schedule(instance: HopperInstance, p: GemmProblem, multiprocessors: int) ->
 def _stage(instance: HopperInstance, p: GemmProblem) -> float:
     """Microseconds of one stage of the ring."""
     tile, size = instance.tile, SIZES[instance.a.dtype]
-    units = 2 * tile.rows * tile.columns * instance.depth / _UNIT_FLOPS_PER_US[size]
-    columns = tile.columns if instance.b_k_major else -(-tile.columns // 64) * 64
+    columns = tile.columns if instance.b_k_major else -(-tile.columns // 64) * 64  # whole panels
+    units = 2 * tile.rows * columns * instance.depth / _UNIT_FLOPS_PER_US[size]
     rows = min(tile.rows, p.m) * _lines(p.a, True) + min(columns, p.n) * _lines(p.b, False) / tile.cluster
     taken = rows * ROW_BYTES / _INGEST_BYTES_PER_US
     units += _FRAGMENTS_US * instance.a_registers

@@ -29,7 +29,7 @@ _NARROW = (HopperTile(64, 64, 10, 1), HopperTile(64, 32, 16, 1), HopperTile(64, 
 _ONE_CHAIN = (
     HopperTile(192, 192, 4, 1), HopperTile(128, 256, 4, cluster=2), HopperTile(128, 256, 4),
     HopperTile(128, 208, 4, 3), HopperTile(128, 192, 4, 3), HopperTile(192, 128, 5, 1),
-    HopperTile(128, 144, 4), HopperTile(192, 96, 5, 1), HopperTile(128, 128, 6), HopperTile(64, 256, 5),
+    HopperTile(128, 144, 4), HopperTile(128, 128, 6), HopperTile(64, 256, 5),
     HopperTile(64, 128, 8), *_NARROW,
 )  # fmt: skip
 # A master sum beside the unit's: 128x256 does not fit the registers.
