@@ -4,9 +4,10 @@
 reports/h200/performance.json and performance.md.  ``--only table host`` runs parts and ``--quick`` a few
 shapes of each; those write only where ``--reports`` says so.
 
-Operands are random and rotate among sets that do not fit the cache, which is also flushed.  Bursts are
-eight calls with pauses between; sustained runs keep the device busy.  Times are medians on the device,
-from CUDA graphs; the host's cost is measured apart.
+Operands are random and rotate among sets that do not fit the cache, which is also flushed before bursts.
+Bursts are eight calls with pauses between.  Sustained runs keep the device busy: turns of a tenth of a
+second without pauses, in alternating order, the first half of each untimed.  Times are medians on the
+device, from CUDA graphs; the host's cost is measured apart.
 """
 
 from __future__ import annotations

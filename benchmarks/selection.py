@@ -3,6 +3,9 @@
 ``python -m benchmarks.selection`` (about 90 seconds) writes reports/h200/selection.json and selection.md.
 The JSON has prediction and time of every candidate.  Regret is the chosen candidate's time over the
 best's.  ``--filter`` and ``--seconds`` measure less, and write only where ``--reports`` says so.
+
+``--again FILE`` needs no GPU: it reads a selection.json and writes it anew, with today's choices and
+predictions.  Candidates are known by their kernels' names, which hash what a kernel is generated for.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,13 +39,18 @@ PEER = "cuBLAS"
 Row = dict[str, Any]
 
 
-def lowered(case: Case) -> dict[str, Any]:
+def lowered(case: Case, arch: str, multiprocessors: int) -> dict[str, Any]:
     """Arguments of ``kernels.lower`` and its siblings."""
-    here = device.capabilities()
     return {
-        "problem": case.problem, "configuration": case.product.configuration, "arch": here.arch,
-        "alignment": case.alignment, "multiprocessors": here.multiprocessors,
+        "problem": case.problem, "configuration": case.product.configuration, "arch": arch,
+        "alignment": case.alignment, "multiprocessors": multiprocessors,
     }  # fmt: skip
+
+
+def lowered_here(case: Case) -> dict[str, Any]:
+    """As :func:`lowered`, on the device of this machine."""
+    here = device.capabilities()
+    return lowered(case, here.arch, here.multiprocessors)
 
 
 def compile_first(cases: Iterable[Case], arch: str) -> int:
@@ -49,7 +58,7 @@ def compile_first(cases: Iterable[Case], arch: str) -> int:
     every = {
         kernel.entry: kernel
         for case in cases
-        for one in kernels.candidates(**lowered(case))
+        for one in kernels.candidates(**lowered_here(case))
         for kernel in one.lowering.kernels
     }
     jobs = [(k.source(), k.entry, device.compile_arch(arch)) for k in every.values()]
@@ -90,7 +99,7 @@ def row_of(case: Case) -> Row:
     """Every candidate of a case and the peer, measured in turn."""
     import torch
 
-    asked = lowered(case)
+    asked = lowered_here(case)
     candidates, chosen = kernels.candidates(**asked), kernels.lower(**asked).instance.entry
     times = measure(
         case.problem, candidates, 0,
@@ -101,15 +110,14 @@ def row_of(case: Case) -> Row:
     found = []
     for one in candidates:
         kernel, timing = one.lowering.instance, times[one.lowering.instance.entry]
-        predicted = None if one.predicted is None else round(one.predicted, 3)
         found.append(
             {
                 "entry": kernel.entry, "lowering": kernel.lowering, "variant": kernel.variant,
-                "predicted": predicted, "microseconds": round(timing.microseconds, 3),
+                "predicted": _predicted(one), "microseconds": round(timing.microseconds, 3),
                 "bursts": timing.bursts, "workspace_bytes": one.lowering.workspace_bytes,
             }
         )  # fmt: skip
-    found.sort(key=lambda one: float(str(one["microseconds"])))
+    found.sort(key=_microseconds)
     peer = round(times[PEER].microseconds, 3) if PEER in times else None
     row = {"case": case.as_json(), "chosen": chosen, PEER: peer, "candidates": found}
     own, best = chosen_of(row), found[0]
@@ -122,6 +130,42 @@ def row_of(case: Case) -> Row:
     return row
 
 
+def _predicted(one: kernels.Candidate) -> float | None:
+    return None if one.predicted is None else round(one.predicted, 3)
+
+
+def _microseconds(one: Row) -> float:
+    return float(one["microseconds"])
+
+
+def row_again(row: Row, arch: str, multiprocessors: int) -> Row:
+    """A row's times with today's candidates, choice and predictions.
+
+    What is no longer offered is kept aside, so that a later reading may find it offered again.
+    """
+    asked = lowered(Case.from_json(row["case"]), arch, multiprocessors)
+    offered = {one.lowering.instance.entry: one for one in kernels.candidates(**asked)}
+    measured = {one["entry"]: one for one in [*row["candidates"], *row.get("dropped", [])]}
+    kept = [{**measured[e], "predicted": _predicted(one)} for e, one in offered.items() if e in measured]
+    return {
+        **row, "chosen": kernels.lower(**asked).instance.entry, "candidates": sorted(kept, key=_microseconds),
+        "dropped": [one for entry, one in measured.items() if entry not in offered],
+        "not_measured": [one.lowering.instance.variant for e, one in offered.items() if e not in measured],
+    }  # fmt: skip
+
+
+def record_again(record: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """A record's times with the choices of the model that is installed."""
+    about = record["environment"]
+    rows = [row_again(row, about["arch"], about["multiprocessors"]) for row in record["rows"]]
+    return {**record, "chosen_at": now.isoformat(timespec="seconds"), "rows": rows}
+
+
+def judged(rows: Iterable[Row]) -> list[Row]:
+    """The rows whose choice was measured."""
+    return [row for row in rows if any(one["entry"] == row["chosen"] for one in row["candidates"])]
+
+
 def chosen_of(row: Row) -> Mapping[str, Any]:
     return next(one for one in row["candidates"] if one["entry"] == row["chosen"])
 
@@ -132,17 +176,32 @@ def regret(row: Row) -> float:
 
 
 def as_markdown(record: Mapping[str, Any]) -> str:
-    about = record["environment"]
+    about, rows = record["environment"], judged(record["rows"])
     facts = (
         f"Every candidate of {len(record['rows'])} products, measured on an {about['device']}, driver "
         f"{about['driver']}, CUDA {about['cuda']}, NVRTC {about['nvrtc']}, torch {about['torch']}, mxgemm "
         f"{about['mxgemm']}, {about['time']}, in {record['seconds']:.0f} s, by "
         "`python -m benchmarks.selection`. Regret is the time of the model's choice over that of "
         "the best candidate; a ratio is cuBLAS's time over ours. Candidates that are clearly slower are "
-        "measured once."
+        f"measured once.{_since(record)}"
     )
-    parts = ["# Selection", facts, f"## Summary\n\n{_summary(record['rows'])}"]
-    return "\n\n".join([*parts, f"## Products\n\n{_products(record['rows'])}"]) + "\n"
+    parts = ["# Selection", facts, f"## Summary\n\n{_summary(rows)}"]
+    return "\n\n".join([*parts, f"## Products\n\n{_products(rows)}"]) + "\n"
+
+
+def _since(record: Mapping[str, Any]) -> str:
+    """What is not of the day of the measurement; nothing where all is."""
+    if "chosen_at" not in record:
+        return ""
+    rows = record["rows"]
+    gone, new = (sum(len(row[key]) for row in rows) for key in ("dropped", "not_measured"))
+    unknown = len(rows) - len(judged(rows))
+    return (
+        f" Times were measured on {record['environment']['time'][:10]}; choices and predictions are those of "
+        f"the model of {record['chosen_at']} (`--again`): {gone} candidates that were measured are no longer "
+        f"offered and left out, {new} that are offered were not measured, and {unknown} products are left "
+        "out because their choice was not measured."
+    )
 
 
 def _summary(rows: list[Row]) -> str:
@@ -190,9 +249,33 @@ def _products(rows: list[Row]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--filter", default="", metavar="TEXT", help="cases whose words contain TEXT")
-    parser.add_argument("--reports", type=Path, metavar="FOLDER", help=f"where to write (default: {FOLDER})")
+    parser.add_argument("--reports", type=Path, metavar="FOLDER", help=f"default: {FOLDER}, or FILE's folder")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no case after this time")
+    parser.add_argument("--again", type=Path, metavar="FILE", help="today's choices among the times of FILE")
     options = parser.parse_args()
+    if options.again is None:
+        return _measured(options)
+    if options.filter or options.seconds < float("inf"):
+        parser.error("--again reads a whole record: leave --filter and --seconds out")
+    record = record_again(json.loads(options.again.read_text(encoding="utf-8")), datetime.now(UTC))
+    rows = judged(record["rows"])
+    regrets = [regret(row) for row in rows]
+    print(
+        f"regret of {len(rows)} of {len(record['rows'])} products: geometric mean "
+        f"{statistics.geometric_mean(regrets):.4f}, worst {max(regrets):.3f}"
+    )
+    _write(record, options.reports or options.again.parent)
+    return 0
+
+
+def _write(record: Mapping[str, Any], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(record, indent=1, allow_nan=False) + "\n"
+    (folder / "selection.json").write_text(text, encoding="utf-8")
+    (folder / "selection.md").write_text(as_markdown(record), encoding="utf-8")
+
+
+def _measured(options: argparse.Namespace) -> int:
     start, arch = time.perf_counter(), device.capabilities().arch
     grant_everything()
     cases = [case for case in shapes.selection(arch) if options.filter in str(case)]
@@ -213,11 +296,7 @@ def main() -> int:
     }  # fmt: skip
     complete = not failed and not options.filter
     if rows and (complete or options.reports):
-        folder = options.reports or FOLDER
-        folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(record, indent=1, allow_nan=False) + "\n"
-        (folder / "selection.json").write_text(text, encoding="utf-8")
-        (folder / "selection.md").write_text(as_markdown(record), encoding="utf-8")
+        _write(record, options.reports or FOLDER)
     return 1 if failed else 0
 
 

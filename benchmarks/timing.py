@@ -12,6 +12,7 @@ import torch
 Call = Callable[[int], object]  # of the number of the operand set
 
 BURST = 8
+TURN = 0.1  # seconds of a turn of a sustained run, about
 FLUSHED = 192 << 20  # bytes; more than the L2 cache
 SPIN = 200_000  # cycles during which the host gets ahead of the device
 
@@ -96,30 +97,49 @@ def bursts(
 
 
 def sustained(calls: Mapping[str, Call], sets: int, *, seconds: float = 0.3) -> dict[str, float]:
-    """Microseconds of one call while the device is kept busy: the second half of a run of ``seconds``."""
-    found = {}
-    for name, one in _repeated(calls, sets, graphs=True).items():
-        each = max(_timed(one) / 1e3, 1e-6)
-        half = max(1, int(seconds / 2 / each))
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        for _ in range(half):
-            one()
-        begin.record()
-        for _ in range(half):
-            one()
-        end.record()
-        end.synchronize()
-        found[name] = 1e3 * float(begin.elapsed_time(end)) / half / one.count
-    return found
+    """Microseconds of one call while the device is kept busy: the median of several turns.
+
+    The callables take turns of about 0.1 s, in one order and in the other, for about ``seconds`` each.
+    Nothing waits between turns, and the first half of each is not timed: by then the clock is that of
+    the callable's own power.
+    """
+    rounds = max(3, round(seconds / TURN))
+    half = seconds / rounds / 2
+    ready = _repeated(calls, sets, graphs=True, slow=1e3 * half / BURST)
+    repeats = {name: max(1, int(half / max(_timed(one) / 1e3, 1e-6))) for name, one in ready.items()}
+    turns: dict[str, list[tuple[Any, Any]]] = {name: [] for name in ready}
+    for number in range(rounds):
+        for name in list(ready)[:: -1 if number % 2 else 1]:
+            turns[name].append(_turn(ready[name], repeats[name]))
+    torch.cuda.synchronize()
+    return {
+        name: 1e3 * statistics.median(begin.elapsed_time(end) for begin, end in found)
+        / repeats[name] / ready[name].count
+        for name, found in turns.items()
+    }  # fmt: skip
 
 
-def _repeated(calls: Mapping[str, Call], sets: int, *, graphs: bool) -> dict[str, Repeated]:
-    """Bursts of eight, of fewer where one call takes more than 25 ms."""
+def _turn(one: Repeated, repeats: int) -> tuple[Any, Any]:
+    """Queue ``one`` so many times untimed, then timed; the events around the latter."""
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    for _ in range(repeats):
+        one()
+    begin.record()
+    for _ in range(repeats):
+        one()
+    end.record()
+    return begin, end
+
+
+def _repeated(
+    calls: Mapping[str, Call], sets: int, *, graphs: bool, slow: float = 25.0
+) -> dict[str, Repeated]:
+    """Bursts of eight, of two where one call takes ``slow`` milliseconds or more."""
     slowest = 0.0
     for call in calls.values():
         call(0)
         slowest = max(slowest, _timed(lambda call=call: call(0)))
-    count = BURST if slowest < 25 else 2
+    count = BURST if slowest < slow else 2
     return {name: Repeated(call, sets, count, graphs=graphs) for name, call in calls.items()}
 
 

@@ -220,6 +220,9 @@ class _Offer:
     alignment : mapping of str to int
         Of the pointers that the kernel gets.
     instances : tuple of KernelInstance
+        Those that the family does not rule out for this problem, by an infinite cost.
+    costs : tuple of float
+        Of each instance.
     asked : _Asked
     """
 
@@ -230,10 +233,8 @@ class _Offer:
     copies: tuple[int, ...]
     alignment: Mapping[str, int]
     instances: tuple[KernelInstance, ...]
+    costs: tuple[float, ...]
     asked: _Asked
-
-    def _cost(self, instance: KernelInstance) -> float:
-        return self.family.cost(instance, self.form.problem, self.asked.multiprocessors)
 
     def lowering(self, instance: KernelInstance, why: tuple[str, ...] = ()) -> Lowering:
         """The launches of one instance."""
@@ -241,7 +242,7 @@ class _Offer:
 
     def cheapest(self) -> tuple[Lowering, str | None]:
         """The instance of least cost, and why the next family should be preferred, if it should."""
-        costs = [self._cost(one) for one in self.instances]
+        costs = self.costs
         order = sorted(range(len(costs)), key=costs.__getitem__)
         words = [f"{self.instances[i].variant}: {costs[i]:.1f} us predicted" for i in order[:2]]
         why = (f"chosen among {len(costs)} tiles: {', next '.join(words)}",) if self.family.is_timed else ()
@@ -252,16 +253,14 @@ class _Offer:
         return self.lowering(self.instances[order[0]], why), reason
 
     def candidates(self) -> Iterator[Candidate]:
-        """Every instance that the family does not rule out."""
+        """Every instance, and its predicted time."""
         copying = self.family.copying(sum(self.copies), len(self.copies))
-        for instance in self.instances:
-            cost = self._cost(instance)
-            if math.isfinite(cost):
-                yield Candidate(self.lowering(instance), cost + copying if self.family.is_timed else None)
+        for instance, cost in zip(self.instances, self.costs, strict=True):
+            yield Candidate(self.lowering(instance), cost + copying if self.family.is_timed else None)
 
 
 def _offers(form: Canonical, asked: _Asked) -> Iterator[_Offer]:
-    """What each family offers that has an instance for this class of products, in order."""
+    """What each family offers that has an instance for this problem, in order."""
     for family in KERNELS:
         admitted = family.admits(asked.configuration, asked.arch, asked.accumulator)
         if admitted and family.takes(form.problem, asked.configuration):
@@ -284,12 +283,13 @@ def _offer(family: Family, form: Canonical, asked: _Asked) -> _Offer:
         form.problem, family, asked.configuration, asked.arch, asked.accumulator,
         alignment=known, multiprocessors=asked.multiprocessors,
     )  # fmt: skip
-    instances = tuple(
-        instance
+    costs = {
+        instance: family.cost(instance, form.problem, asked.multiprocessors)
         for instance in family.instances(wanted)
         if asked.may_allocate or instance.feeds_on(form.problem) is None
-    )
-    return _Offer(family, as_asked, form, packings, copies, known, instances, asked)
+    }
+    costs = {instance: cost for instance, cost in costs.items() if math.isfinite(cost)}
+    return _Offer(family, as_asked, form, packings, copies, known, tuple(costs), tuple(costs.values()), asked)
 
 
 def _competing(form: Canonical, asked: _Asked) -> Iterator[_Offer]:
@@ -316,7 +316,7 @@ def _as_modelled(form: Canonical, asked: _Asked) -> Lowering | None:
 
 
 def _as_measured(form: Canonical, asked: _Asked, preferred: Choice) -> Lowering | None:
-    """The lowering to the instance that was measured to be best; None where it is no candidate."""
+    """The lowering to the instance that was measured to be best; None where it is ruled out or unknown."""
     for offer in _competing(form, asked):
         for instance in offer.instances:
             if instance.entry == preferred.entry and (asked.may_allocate or not offer.packings):

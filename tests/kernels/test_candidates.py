@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from mxgemm import kernels
 from mxgemm.configs import configuration
 from mxgemm.errors import UnsupportedError
-from mxgemm.kernels import Choice
+from mxgemm.kernels import Choice, KernelInstance, lowering
 from mxgemm.problem import GemmProblem, pose
 from mxgemm.shapes import Operand
 
@@ -123,6 +125,42 @@ def test_without_workspace_a_choice_that_needs_none_stays() -> None:
     wanted = plain[-1].instance
     found = kernels.lower(problem, F16, "sm_90", preferred=choice_of(wanted), may_allocate=False)
     assert found.instance == wanted
+
+
+def ruling_out(monkeypatch: pytest.MonkeyPatch, ruled_out: Callable[[KernelInstance], bool]) -> None:
+    """Let the first family rule instances out, by an infinite cost."""
+    first, *rest = lowering.KERNELS
+
+    def cost(instance: KernelInstance, problem: GemmProblem, multiprocessors: int) -> float:
+        return math.inf if ruled_out(instance) else first.cost(instance, problem, multiprocessors)
+
+    monkeypatch.setattr(lowering, "KERNELS", (replace(first, cost=cost), *rest))
+
+
+def test_a_choice_that_its_family_rules_out_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = posed("float16", 512, 512, 512)
+    plain = kernels.lower(problem, F16, "sm_90").instance
+    other = next(
+        one.lowering.instance
+        for one in kernels.candidates(problem, F16, "sm_90")
+        if one.lowering.instance != plain
+    )
+    ruling_out(monkeypatch, lambda instance: instance == other)
+    found = kernels.lower(problem, F16, "sm_90", preferred=choice_of(other))
+    assert found.instance == plain
+    assert found.why[-1].endswith("is no candidate")
+
+
+def test_a_family_that_rules_every_instance_out_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = posed("float16", 512, 512, 512)
+    ruling_out(monkeypatch, lambda _: True)
+    assert kernels.lower(problem, F16, "sm_90").instance.lowering == "mma.sync"
+    assert {one.lowering.instance.lowering for one in kernels.candidates(problem, F16, "sm_90")} == {
+        "mma.sync"
+    }
+    float8 = configuration("float8_e4m3fn", "float8_e4m3fn", "native")
+    with pytest.raises(UnsupportedError, match="has no kernel on sm_90"):
+        kernels.lower(posed("float8_e4m3fn", 512, 512, 512), float8, "sm_90")
 
 
 def test_what_no_family_computes_has_no_candidates() -> None:
