@@ -182,7 +182,7 @@ def as_markdown(record: Mapping[str, Any]) -> str:
         f"{about['driver']}, CUDA {about['cuda']}, NVRTC {about['nvrtc']}, torch {about['torch']}, mxgemm "
         f"{about['mxgemm']}, {about['time']}, in {record['seconds']:.0f} s, by "
         "`python -m benchmarks.selection`. Regret is the time of the model's choice over that of "
-        "the best candidate; a ratio is cuBLAS's time over ours. Candidates that are clearly slower are "
+        "the best candidate. Candidates that are clearly slower are "
         f"measured once.{_since(record)}"
     )
     parts = ["# Selection", facts, f"## Summary\n\n{_summary(rows)}"]
@@ -210,20 +210,15 @@ def _summary(rows: list[Row]) -> str:
         product = Case.from_json(row["case"]).product
         groups.setdefault(f"{product.dtype_a} {product.precision}", []).append(row)
     lines = [_means(name, same) for name, same in [*groups.items(), ("all", rows)]]
-    head = ("configuration", "products", "regret, geometric mean", "worst", "model's choice is best",
-            "ratio of choice", "ratio of best")  # fmt: skip
+    head = ("configuration", "products", "regret, geometric mean", "worst", "model's choice is best")
     return table_of(head, lines)
 
 
 def _means(name: str, rows: list[Row]) -> tuple[str, ...]:
     regrets = [regret(row) for row in rows]
-    with_peer = [row for row in rows if row[PEER]]
-    mine = [row[PEER] / chosen_of(row)["microseconds"] for row in with_peer]
-    best = [row[PEER] / row["candidates"][0]["microseconds"] for row in with_peer]
     hits = sum(row["chosen"] == row["candidates"][0]["entry"] for row in rows)
-    ratios = [f"{statistics.geometric_mean(found):.3f}" if found else "" for found in (mine, best)]
     mean = f"{statistics.geometric_mean(regrets):.3f}"
-    return name, str(len(rows)), mean, f"{max(regrets):.3f}", str(hits), *ratios
+    return name, str(len(rows)), mean, f"{max(regrets):.3f}", str(hits)
 
 
 def _products(rows: list[Row]) -> str:
@@ -232,17 +227,16 @@ def _products(rows: list[Row]) -> str:
         case, own, best = Case.from_json(row["case"]), chosen_of(row), row["candidates"][0]
         p = case.product
         predicted = "" if own["predicted"] is None else f"{own['predicted']:.1f}"
-        ratios = [f"{row[PEER] / one['microseconds']:.2f}" if row[PEER] else "" for one in (own, best)]
         lines.append(
             (
                 f"{p.dtype_a} {p.precision}", f"{p.m}x{p.n}x{p.k}", f"{case.layout.a}*{case.layout.b}",
                 str(len(row["candidates"])), str(own["variant"]), predicted, f"{own['microseconds']:.1f}",
                 "" if own is best else str(best["variant"]), f"{best['microseconds']:.1f}",
-                f"{regret(row):.3f}", *ratios,
+                f"{regret(row):.3f}",
             )
         )  # fmt: skip
     head = ("configuration", "shape", "layout", "candidates", "model's choice", "predicted us", "us", "best",
-            "us", "regret", "ratio of choice", "ratio of best")  # fmt: skip
+            "us", "regret")  # fmt: skip
     return table_of(head, lines)
 
 

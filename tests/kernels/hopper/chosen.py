@@ -42,6 +42,8 @@ CLASSES: dict[str, tuple[ProductClass, tuple[int, int, int]]] = {
     "f16_bias_of_entries": (product_class(F16, F16, "kk", F16, bias_along="entries", **FULL), (128, 256, 1)),
     "f16_chains_and_c": (product_class(F16, F16, "kk", F16, k=20000, **FULL), (128, 192, 1)),
     "f16_chains": (product_class(F16, F16, "kk", F16, k=20000), (128, 192, 1)),
+    "f16_three_consumers": (product_class(F16, F16, "kn", F16), (192, 192, 1)),
+    "tf32_three_consumers": (product_class(F32, F32, "nk", F32), (192, 128, 1)),
     "bf16_narrow": (product_class("bfloat16", "bfloat16", "nk", "bfloat16"), (64, 16, 1)),
     "tf32": (product_class(F32, F32, "kk", F32), (128, 256, 1)),
     "tf32_registers": (product_class(F32, F32, "nk", F32, turned=True), (128, 256, 2)),
