@@ -17,12 +17,12 @@ from mxgemm.kernels.names import SIZES
 from mxgemm.kernels.operands import layout_of
 from mxgemm.problem import GemmProblem, Matrix
 
-__all__ = ["arranging", "cost", "through_registers", "waves"]
+__all__ = ["arranging", "cost", "through_registers"]
 
 _FIXED_US = 2.6  # launch, first fill of the ring, last store
 _FOLLOWING_US = 3.5  # a further launch on the same stream
-# Floating-point operations of a multiprocessor in a microsecond at the highest clock, by bytes of an element;
-# and of 132 of them at the clock that the board's power allows, before what moving operands takes of it.
+# Floating-point operations of a multiprocessor a microsecond, by bytes of an element: at the highest clock,
+# and at the clock that the board's power would allow all multiprocessors if moving operands took none of it.
 _UNIT_FLOPS_PER_US = {1: 13.5e6, 2: 7.4e6, 4: 4.3e6}
 _POWER_FLOPS_PER_US = {1: 13.8e6, 2: 6.55e6, 4: 4.45e6}
 _MOVING_POWER = 14.0  # of the power of multiplying, for a tile of one row or column
@@ -64,13 +64,13 @@ def _schedule(instance: HopperInstance, p: GemmProblem, multiprocessors: int) ->
     tile = instance.tile
     entries = tile.rows * tile.columns
     each = -(-p.k // instance.depth) * _stage(instance, p) + _EPILOGUE_US[0] + _EPILOGUE_US[1] * entries
-    return waves(instance, p, multiprocessors) * each + _LAST_US * entries
+    return _waves(instance, p, multiprocessors) * each + _LAST_US * entries
 
 
 def _stage(instance: HopperInstance, p: GemmProblem) -> float:
     """Microseconds of one stage of the ring."""
     tile, size = instance.tile, SIZES[instance.a.dtype]
-    columns = tile.columns if instance.b_k_major else -(-tile.columns // 64) * 64  # whole panels
+    columns = tile.copied_columns(instance.b_k_major)  # the units take as long as for all of them
     units = 2 * tile.rows * columns * instance.depth / _UNIT_FLOPS_PER_US[size]
     rows = min(tile.rows, p.m) * _lines(p.a, True) + min(columns, p.n) * _lines(p.b, False) / tile.cluster
     taken = rows * ROW_BYTES / _INGEST_BYTES_PER_US
@@ -81,7 +81,7 @@ def _stage(instance: HopperInstance, p: GemmProblem) -> float:
 def _power(instance: HopperInstance, p: GemmProblem, multiprocessors: int) -> float:
     """Microseconds at the clock that the board's power allows."""
     tile, size = instance.tile, SIZES[instance.a.dtype]
-    columns = tile.columns if instance.b_k_major else -(-tile.columns // 64) * 64
+    columns = tile.copied_columns(instance.b_k_major)
     padded = 2.0 * tile.count(p) * tile.cluster * tile.rows * tile.columns * p.k
     moving = _MOVING_POWER * (1 / tile.columns + columns / tile.columns / (tile.rows * tile.cluster))
     return padded * (1 + moving) / (_POWER_FLOPS_PER_US[size] * multiprocessors)
@@ -113,7 +113,7 @@ def _side_by_side(instance: ChainSumInstance, p: GemmProblem, multiprocessors: i
     return cost(first, chains, multiprocessors) + _FOLLOWING_US + moved / _MEMORY_BYTES_PER_US
 
 
-def waves(instance: HopperInstance, p: GemmProblem, multiprocessors: int) -> int:
+def _waves(instance: HopperInstance, p: GemmProblem, multiprocessors: int) -> int:
     """Tiles that the busiest block computes one after the other."""
     return -(-instance.tile.count(p) // max(multiprocessors // instance.tile.cluster, 1))
 

@@ -9,7 +9,7 @@ from mxgemm.configs import Configuration
 from mxgemm.kernels.hopper.chain_sum import ChainSumInstance
 from mxgemm.kernels.hopper.instance import HopperInstance
 from mxgemm.kernels.hopper.model import arranging, through_registers
-from mxgemm.kernels.hopper.tiles import ROW_BYTES, HopperTile
+from mxgemm.kernels.hopper.tiles import PANEL, ROW_BYTES, HopperTile
 from mxgemm.kernels.instance import EpilogueClass, KernelInstance
 from mxgemm.kernels.names import SIZES
 from mxgemm.kernels.operands import LARGEST_ALIGNMENT, layout_of, shared_alignment
@@ -22,7 +22,6 @@ __all__ = ["admits", "declines", "instances", "packs", "takes"]
 _UNITS = ("f16", "bf16", "tf32", "f8", "s8")
 _LARGEST = 2**31 - 1  # coordinates of the copy engine are 32-bit
 _SHORT_CHAIN = 128
-_PANEL = 64  # columns of B in a panel along N
 
 # Largest first; equal costs go to the first.  The last two are for results of few columns.
 _NARROW = (HopperTile(64, 64, 10, 1), HopperTile(64, 32, 16, 1), HopperTile(64, 16, 20, 1))
@@ -145,7 +144,7 @@ def instances(p: ProductClass) -> Iterator[KernelInstance]:
     )
     stages_c = p.reads_c and bulk and p.epilogue.c == p.epilogue.d and p.c_piece >= d_piece
     for tile in _CHAINS if stages else _ONE_CHAIN:
-        if p.b.layout != "k_major" and tile.columns < _PANEL:
+        if p.b.layout != "k_major" and tile.columns < PANEL:
             continue  # most of a panel of B along N would be copied for nothing
         if tile.consumers > 2 and (p.reads_c or not plain):
             continue  # three consumers leave the epilogue few registers, and no warp that fetches its terms

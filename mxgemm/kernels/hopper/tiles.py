@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from mxgemm.problem import GemmProblem
 
-__all__ = ["ROW_BYTES", "HopperTile"]
+__all__ = ["PANEL", "ROW_BYTES", "HopperTile"]
 
 ROW_BYTES = 128
 """Bytes along K of one stage, and of one row of the swizzled layout."""
 
-_PANEL = 64  # columns of an operand's panel whose rows run along N
+PANEL = 64
+"""Columns of a panel of an operand whose rows run along N."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +47,13 @@ class HopperTile:
         """Rows of tiles, clusters counting once, that go together so that L2 serves them."""
         return 16 // self.cluster
 
+    def copied_columns(self, b_k_major: bool) -> int:
+        """Columns of B that a stage brings in: panels of B along N are whole."""
+        return self.columns if b_k_major else -(-self.columns // PANEL) * PANEL
+
     def stage_bytes(self, b_k_major: bool) -> int:
-        """Shared memory of one stage; panels of B along N are whole."""
-        columns = self.columns if b_k_major else -(-self.columns // _PANEL) * _PANEL
-        return (self.rows + columns) * ROW_BYTES
+        """Shared memory of one stage."""
+        return (self.rows + self.copied_columns(b_k_major)) * ROW_BYTES
 
     @property
     def store_bytes(self) -> int:
