@@ -102,8 +102,10 @@ class Work:
         for kernel in kernels:
             self._kernels[kernel.entry].result()
 
-    def reference(self, values: Values) -> tuple[Any, tuple[str, ...]]:
-        return self._references.pop(values).result()
+    def reference(self, values: Values) -> tuple[Any, tuple[str, ...], dict[str, Any]]:
+        """D, flags and operands."""
+        d, flags, sent = self._references.pop(values).result()
+        return d, flags, sent or operands(values)
 
 
 def _call(run: Run, placed: dict[str, Placed]) -> dict[str, Any]:
@@ -209,12 +211,11 @@ def compare_all(runs: list[Run], arch: str, processes: int | None, limit: float)
                 tally.left_out += len(same)
                 continue
             try:
-                expected, flags = work.reference(values)
+                expected, flags, arrays = work.reference(values)
             except Exception as error:  # noqa: BLE001 — as for a case
                 for run in same:
                     tally.add(run, set(), 0, f" no CPU run: {type(error).__name__}: {str(error)[:300]}")
                 continue
-            arrays = operands(values)
             for run in same:
                 ran, fault = _judged(work, run, arrays, expected, flags)
                 tally.add(run, ran, expected.size, fault)

@@ -60,9 +60,9 @@ def _cover(arch: str) -> Iterator[Run]:
 def _sizes(arch: str) -> Iterator[Run]:
     turn = itertools.cycle(GENERATORS)
     for plain in products_of(arch):
-        chain = plain.configuration.chain or 8192
-        chains = ((20, 24, chain + 100), (24, 20, 3 * chain + 5))
-        for m, n, k in (*SIZES, *chains):
+        part = plain.configuration.part or 8192
+        parts = ((20, 24, part + 100), (24, 20, 3 * part + 5))
+        for m, n, k in (*SIZES, *parts):
             values = Values(replace(plain, m=m, n=n, k=k), next(turn))
             yield from (Run("sizes", values, layout) for layout in LAYOUTS)
         next(turn)  # so that another configuration meets a size with another kind
@@ -125,7 +125,8 @@ def planned(arch: str, groups: tuple[str, ...] = GROUPS) -> list[Run]:
     makers = {
         "cover": _cover, "sizes": _sizes, "epilogues": _epilogues, "batches": _batches, "layer": _layer,
     }  # fmt: skip
-    runs = [run for group in groups for run in makers[group](arch) if _has_kernel(run, arch)]
+    made = dict.fromkeys(run for group in groups for run in makers[group](arch))  # kernels share cases
+    runs = [run for run in made if _has_kernel(run, arch)]
     order: dict[Values, list[Run]] = {}
     for run in runs:
         order.setdefault(run.values, []).append(run)

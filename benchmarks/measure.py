@@ -7,10 +7,9 @@ from typing import Any
 import torch
 
 import mxgemm as mx
-from benchmarks import shapes
 from benchmarks.subjects import Subject, cupy_peer, subject_of
-from benchmarks.timing import bursts, host_microseconds, sustained
-from mxgemm.report import Case, Measurement, source_sha256
+from benchmarks.timing import Call, bursts, host_microseconds, sustained
+from mxgemm.report import Case, Measurement, source_sha256, timed
 
 
 def measurement(group: str, mode: str, subject: Subject, times: dict[str, float]) -> Measurement:
@@ -50,13 +49,30 @@ def through_cupy(case: Case) -> Measurement:
 
 
 def epilogue_costs(arch: str) -> list[Measurement]:
-    """Each variant in turn with the plain product."""
-    subjects = {name: subject_of(case) for name, _, case in shapes.epilogues(arch)}
-    times = bursts({name: one.ours for name, one in subjects.items()}, 2, seconds=0.6)
-    return [
-        measurement(f"epilogue: {name}", "burst", one, {"mxgemm": times[name], "plain": times["plain"]})
-        for name, one in subjects.items()
-    ]
+    """Each variant in turn with the plain product, and torch's where it has one call for it."""
+    subjects = {name: subject_of(case) for name, case in timed.epilogues(arch)}
+    library = {f"torch {name}": call for name, call in _library_epilogues().items()}
+    times = bursts({**{name: one.ours for name, one in subjects.items()}, **library}, 2, seconds=0.9)
+    found = []
+    for name, one in subjects.items():
+        peers = {key: times[key] for key in (f"torch {name}", "torch plain") if f"torch {name}" in times}
+        kept = {"mxgemm": times[name], "plain": times["plain"], **peers}
+        found.append(measurement(f"epilogue: {name}", "burst", one, kept))
+    return found
+
+
+def _library_epilogues() -> dict[str, Call]:
+    m, n, k = timed.SQUARE
+    shapes = ((m, k), (k, n), (m, n), (m, n))
+    sets = [tuple(torch.randn(*shape, device="cuda").half() for shape in shapes) for _ in "ab"]
+    bias = torch.randn(n, device="cuda").half()
+    return {
+        "plain": lambda i: torch.mm(*sets[i][:2], out=sets[i][3]),
+        "alpha, beta C": lambda i: torch.addmm(
+            sets[i][2], *sets[i][:2], alpha=1.25, beta=0.75, out=sets[i][3]
+        ),
+        "bias": lambda i: torch.addmm(bias, *sets[i][:2], out=sets[i][3]),
+    }  # fmt: skip
 
 
 def host_costs() -> dict[str, float]:
@@ -70,18 +86,30 @@ def host_costs() -> dict[str, float]:
     i, j = (one.astype(cupy.int8) for one in (x, y))
     k = cupy.empty((64, 64), cupy.int32)
     packed = cupy.zeros((64, 128), cupy.int8)[:, ::2]
+    c, bias = torch.randn_like(a), torch.randn(64, device="cuda").half()
+    u, v = cupy.asarray(c), cupy.asarray(bias)
+    layer, same = mx.epilogue.relu(bias=v), mx.epilogue.relu(bias=bias)
     found = host_microseconds(
         {
             "mxgemm, CuPy, float16": lambda: mx.gemm(x, y, out=z, precision="native"),
             "mxgemm, CuPy, float32 tf32": lambda: mx.gemm(f, g, out=h, precision="tf32"),
+            "mxgemm, CuPy, int8": lambda: mx.gemm(i, j, out=k),
             "mxgemm, torch, float16": lambda: mx.gemm(a, b, out=d, precision="native"),
             "cupy.matmul, float16": lambda: cupy.matmul(x, y, out=z),
             "torch.mm, float16": lambda: torch.mm(a, b, out=d),
+            "mxgemm, CuPy, float16, bias and relu": lambda: mx.gemm(
+                x, y, out=z, precision="native", epilogue=layer
+            ),
+            "mxgemm, torch, float16, bias and relu": lambda: mx.gemm(
+                a, b, out=d, precision="native", epilogue=same
+            ),
+            "torch.addmm, float16, bias": lambda: torch.addmm(bias, a, b, out=d),
+            "mxgemm, CuPy, float16, C": lambda: mx.gemm(x, y, u, beta=1.0, out=z, precision="native"),
+            "mxgemm, torch, float16, C": lambda: mx.gemm(a, b, c, beta=1.0, out=d, precision="native"),
             "mxgemm, CuPy, float16, new result": lambda: mx.gemm(x, y, precision="native"),
             "mxgemm, torch, float16, new result": lambda: mx.gemm(a, b, precision="native"),
             "cupy.matmul, float16, new result": lambda: cupy.matmul(x, y),
             "torch.mm, float16, new result": lambda: torch.mm(a, b),
-            "mxgemm, CuPy, int8": lambda: mx.gemm(i, j, out=k),
             "mxgemm, CuPy, int8, A packed into workspace": lambda: mx.gemm(packed, j, out=k),
         }
     )

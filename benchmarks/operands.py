@@ -23,8 +23,9 @@ from tests.generators import generate
 Array = np.ndarray[Any, Any]
 
 LAYER = ("layer in", "layer out", "layer attention")
-SAMPLED = 2_000_000_000  # from this many products on, the CPU computes chosen rows and columns only
-CHOSEN = 24
+# From so many products on, the CPU computes chosen rows and columns only; integers cost it a tenth.
+SAMPLED, INTEGERS_SAMPLED = 1_000_000_000, 4_000_000_000
+CHOSEN = 60
 
 
 @dataclass(frozen=True)
@@ -40,16 +41,19 @@ class Values:
 
     @property
     def is_sampled(self) -> bool:
-        return self.product.work >= SAMPLED
+        p = self.product
+        return p.work >= (INTEGERS_SAMPLED if p.configuration.is_integer else SAMPLED)
 
     def chosen(self) -> tuple[Array, Array]:
-        """Rows and columns of D that the CPU computes when it does not compute all."""
-        rng = np.random.default_rng(self.seed + 1)
-        p = self.product
-        rows, cols = (
-            np.unique(np.r_[0, extent - 1, rng.integers(0, extent, CHOSEN)]) for extent in (p.m, p.n)
-        )
-        return rows, cols
+        """Rows and columns of D that the CPU computes when it does not compute all, ends among them."""
+        rng, p = np.random.default_rng(self.seed + 1), self.product
+        return _spread(rng, p.m), _spread(rng, p.n)
+
+
+def _spread(rng: np.random.Generator, extent: int) -> Array:
+    """First, last, and a random index of each of CHOSEN parts of equal length."""
+    ends = np.linspace(0, extent, CHOSEN + 1).astype(int)
+    return np.unique(np.r_[0, extent - 1, rng.integers(ends[:-1], np.maximum(ends[1:], ends[:-1] + 1))])
 
 
 def grant_everything() -> None:
@@ -123,17 +127,21 @@ def _part(values: Values, arrays: dict[str, Array]) -> tuple[Product, dict[str, 
     return replace(values.product, m=len(rows), n=len(cols)), cut
 
 
-def reference(values: Values) -> tuple[Array, tuple[str, ...]]:
-    """D and its flags from the CPU run of the same Plan; where it is sampled, the chosen rows and columns."""
+def reference(values: Values) -> tuple[Array, tuple[str, ...], dict[str, Array]]:
+    """D and its flags from the CPU run of the same Plan; where it is sampled, the chosen rows and columns.
+
+    With the operands where they are many: sending them takes a tenth of making them again.
+    """
     grant_everything()
     arrays, p = operands(values), values.product
+    sent = arrays if values.is_sampled else {}
     if values.is_sampled:
         p, arrays = _part(values, arrays)
     r = mx.gemm_outcome(
         arrays["a"], arrays["b"], arrays.get("c"),
         device="cpu", out_dtype=p.result_dtype, **keywords(p, arrays),
     )  # fmt: skip
-    return r.array, r.outcome.flags
+    return r.array, r.outcome.flags, sent
 
 
 def one_thread_each() -> None:

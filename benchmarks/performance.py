@@ -24,12 +24,11 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from benchmarks import shapes
 from benchmarks.operands import grant_everything
 from benchmarks.tables import as_markdown
 from mxgemm import device
 from mxgemm.errors import MxgemmError
-from mxgemm.report import Case, PerformanceRecord, read_environment
+from mxgemm.report import Case, PerformanceRecord, read_environment, timed
 from mxgemm.report.compilation import fill_cache, pool
 from mxgemm.report.evidence import PERFORMANCE_FILE
 
@@ -75,19 +74,18 @@ def guarded(what: str, work: Callable[[], T], failed: list[str]) -> T | None:
 
 def timed_cases(arch: str, only: tuple[str, ...], *, quick: bool) -> list[tuple[str, str, Case]]:
     """Group, mode and case of everything that is compared with torch."""
-    rows = list(shapes.table(arch, shapes.QUICK if quick else shapes.TABLE))
+    rows = list(timed.table(arch, timed.QUICK if quick else timed.TABLE))
     steady = [
         case
         for kind, case in rows
-        if kind.sustained_everywhere or (case.product.m, case.product.n, case.product.k) in shapes.SUSTAINED
+        if kind.sustained_everywhere or (case.product.m, case.product.n, case.product.k) in timed.SUSTAINED
     ]
     groups = {
         "table": [("table", "burst", case) for _, case in rows],
         "sustained": [("table", "sustained", case) for case in steady[:: 4 if quick else 1]],
-        "transposed": [("transposed", "burst", case) for _, case in shapes.transposed(arch)],
+        "transposed": [("transposed", "burst", case) for _, case in timed.transposed(arch)],
         "further": [
-            ("further", "burst", case)
-            for _, case in shapes.further(arch, 8 if quick else len(shapes.FURTHER))
+            ("further", "burst", case) for _, case in timed.further(arch, 8 if quick else len(timed.FURTHER))
         ],
     }
     return [one for name, group in groups.items() if name in only for one in group]
@@ -106,11 +104,9 @@ def main() -> int:
     cases = [one for one in timed_cases(arch, only, quick=options.quick) if options.filter in str(one[2])]
     # CuPy multiplies float32 without tf32.
     squares = [
-        case
-        for kind, case in shapes.table(arch, (shapes.SQUARE,))
-        if kind.name in ("f16", "f64", "f32 scalar")
+        case for kind, case in timed.table(arch, (timed.SQUARE,)) if kind.name in ("f16", "f64", "f32 scalar")
     ]
-    extra = [case for _, _, case in shapes.epilogues(arch)] if "epilogue" in only else []
+    extra = [case for _, case in timed.epilogues(arch)] if "epilogue" in only else []
     compile_first([*(case for _, _, case in cases), *extra], arch)
     print(f"compiled after {time.perf_counter() - start:.1f} s", flush=True)
     from benchmarks import measure  # torch comes with it, which the compiling processes can do without
@@ -122,8 +118,8 @@ def main() -> int:
         if time.perf_counter() - start > options.seconds:
             failed.append(f"left out: {case}")
             continue
-        timed = partial(measure.compared, group, mode, case, quick=options.quick)
-        found.append(guarded(str(case), timed, failed))
+        one = partial(measure.compared, group, mode, case, quick=options.quick)
+        found.append(guarded(str(case), one, failed))
     if "cupy" in only:
         found += [guarded(f"cupy {case}", partial(measure.through_cupy, case), failed) for case in squares]
     if "epilogue" in only:

@@ -1,113 +1,18 @@
-"""The shapes that are timed: M, N, K, fixed once and listed."""
+"""What the choice of tiles is checked on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from itertools import product
 
-from mxgemm.configs import configuration
-from mxgemm.report.cases import Case, Layout, Order, Product
-
-Shape = tuple[int, int, int]
-
-TABLE: tuple[Shape, ...] = (
-    (512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 8192),
-    (16384, 16384, 8192), (4097, 4097, 4097), (1, 4096, 4096), (16, 8192, 8192), (64, 28672, 8192),
-    (4096, 4096, 64), (256, 256, 65536), (8192, 28672, 4096), (2112, 7168, 4096),
-)  # fmt: skip
-SUSTAINED: tuple[Shape, ...] = ((4096, 4096, 4096), (8192, 8192, 8192), (16384, 16384, 8192))
-SQUARE: Shape = (4096, 4096, 4096)
-QUICK: tuple[Shape, ...] = ((512, 512, 512), (4096, 4096, 4096), (8192, 8192, 8192), (4097, 4097, 4097))
-
-# Drawn once: log-uniform in each axis, a third of them with odd extents; 10^8 to 10^12 products.
-FURTHER: tuple[Shape, ...] = (
-    (128, 4096, 11008), (3072, 768, 2304), (5120, 5120, 640), (777, 3001, 2048), (640, 10240, 1280),
-    (8192, 1024, 1024), (1536, 1536, 6144), (2000, 3000, 1000), (96, 16384, 4096), (12288, 512, 3072),
-    (6144, 6144, 6144), (300, 7000, 900), (4096, 14336, 4096), (1111, 2222, 3333), (32, 11008, 4096),
-    (2560, 9728, 2560), (768, 50304, 768), (2049, 2048, 2048), (10000, 1000, 500), (448, 448, 16384),
-    (3584, 18944, 3584), (1280, 1280, 1280), (24576, 256, 2048), (5000, 5000, 5000), (896, 4864, 896),
-    (8, 14336, 4096), (1920, 1080, 720), (7168, 2112, 7168), (16000, 4000, 250), (3333, 3333, 3334),
-    (512, 129280, 1024), (2304, 2304, 9216), (11008, 128, 4096), (4480, 6400, 1600), (6000, 10000, 2000),
-    (1024, 1024, 32768), (20480, 2048, 512), (250, 12345, 678), (9216, 3072, 3072), (4104, 4104, 4104),
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One way to multiply: element types, precision, layout, and whether a burst is enough."""
-
-    name: str
-    dtype: str
-    precision: str
-    b: Order = "row"
-    sustained_everywhere: bool = False
-    largest: float = 3e12  # products of the largest shape that is worth its time
-
-
-KINDS = (
-    Kind("f16", "float16", "native", sustained_everywhere=True),
-    Kind("bf16", "bfloat16", "native", sustained_everywhere=True),
-    Kind("tf32", "float32", "tf32"),
-    Kind("f64", "float64", "native", largest=6e11),
-    Kind("int8", "int8", "exact", "column"),
-    Kind("fp8", "float8_e4m3fn", "native", "column"),
-    Kind("f32 scalar", "float32", "scalar", largest=6e11),
-)
-"""int8 and fp8 multiply by a column-major B, the only form that the vendor's library takes."""
-
-
-def case_of(kind: Kind, shape: Shape, a: Order = "row", b: Order | None = None) -> Case:
-    return Case(Product(kind.dtype, kind.dtype, kind.precision, *shape), Layout(a, b or kind.b))
-
-
-def kinds(arch: str) -> list[Kind]:
-    """Those with a kernel."""
-    return [k for k in KINDS if arch in configuration(k.dtype, k.dtype, k.precision).kernels]
-
-
-def table(arch: str, shapes: tuple[Shape, ...]) -> Iterator[tuple[Kind, Case]]:
-    for kind, shape in product(kinds(arch), shapes):
-        case = case_of(kind, shape)
-        if case.product.work <= kind.largest:
-            yield kind, case
-
-
-def transposed(arch: str) -> Iterator[tuple[Kind, Case]]:
-    orders: tuple[Order, ...] = ("row", "column")
-    for kind, a, b in product(kinds(arch), orders, orders):
-        if kind.name != "f32 scalar":
-            yield kind, case_of(kind, SQUARE, a, b)
-
-
-def further(arch: str, count: int) -> Iterator[tuple[Kind, Case]]:
-    """The first half in float16, the rest in bfloat16 and tf32 in turn; layouts in turn."""
-    known = {kind.name: kind for kind in kinds(arch)}
-    orders: tuple[Order, ...] = ("row", "column")
-    for i, shape in enumerate(FURTHER[:count]):
-        kind = known["f16" if i % 2 == 0 else "bf16" if i % 4 == 1 else "tf32"]
-        yield kind, case_of(kind, shape, orders[i // 2 % 2], orders[i // 4 % 2])
+from mxgemm.report.cases import Case
+from mxgemm.report.timed import FURTHER, TABLE, case_of, further, kinds
 
 
 def selection(arch: str) -> Iterator[Case]:
-    """What the choice of tiles is checked on: float16's table, all further shapes, 8-bit types."""
+    """float16's table, all further shapes, 8-bit types."""
     known = {kind.name: kind for kind in kinds(arch)}
     yield from (case_of(known["f16"], shape) for shape in TABLE)
-    yield from (case for _, case in further(arch, len(FURTHER)))
+    yield from (case for _, case in further(arch))
     whole = [shape for shape in FURTHER if all(extent % 16 == 0 for extent in shape)]
     for name, first in (("int8", 0), ("fp8", 1)):
         yield from (case_of(known[name], shape) for shape in whole[first::3])
-
-
-def epilogues(arch: str) -> Iterator[tuple[str, Kind, Case]]:
-    """float16 at 4096³ with what comes after the product; "plain" first."""
-    kind = next(kind for kind in kinds(arch) if kind.name == "f16")
-    plain = case_of(kind, SQUARE)
-    c = {"c_dtype": "float16", "alpha": 1.25, "beta": 0.75}
-    variants: dict[str, dict[str, object]] = {
-        "plain": {}, "alpha": {"alpha": 1.25}, "alpha, beta C": c, "bias": {"bias": "columns"},
-        "relu": {"activation": "relu"}, "all": {**c, "bias": "columns", "activation": "relu"},
-        "gelu": {"bias": "columns", "activation": "gelu"},
-    }  # fmt: skip
-    for name, fields in variants.items():
-        yield name, kind, replace(plain, product=replace(plain.product, **fields))  # type: ignore[arg-type]

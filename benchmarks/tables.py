@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from mxgemm.report import Measurement, PerformanceRecord
 
@@ -11,6 +12,15 @@ from mxgemm.report import Measurement, PerformanceRecord
 def table_of(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def facts_of(about: Mapping[str, Any], seconds: float, module: str) -> str:
+    """Where, with what, when and how long a record was measured, and by which module."""
+    return (
+        f"Measured on an {about['device']}, driver {about['driver']}, CUDA {about['cuda']}, NVRTC "
+        f"{about['nvrtc']}, torch {about['torch']}, CuPy {about['cupy']}, cuda-core {about['cuda_core']}, "
+        f"mxgemm {about['mxgemm']}, {about['time']}, in {seconds:.0f} s, by `python -m {module}`."
+    )
 
 
 def _shape(one: Measurement) -> str:
@@ -67,26 +77,29 @@ def _first_calls(record: PerformanceRecord) -> str:
     return table_of(("first call, ms", *names), rows)
 
 
+def _epilogue_row(one: Measurement) -> tuple[str, ...]:
+    peers = one.peers
+    name = one.group.partition(": ")[2]
+    library = peers.get(f"torch {name}")
+    beside = "" if library is None else _over(library, peers["torch plain"])
+    return name, f"{one.microseconds:.1f}", _over(one.microseconds, peers["plain"]), beside
+
+
+def _over(microseconds: float, plain: float) -> str:
+    return f"{100 * microseconds / plain - 100:+.1f} %"
+
+
 def as_markdown(record: PerformanceRecord) -> str:
     """The whole record; peers in TFLOP/s, ratio = the first peer's time over ours."""
-    about = record.environment
-    facts = (
-        f"Measured on an {about.device}, driver {about.driver}, CUDA {about.cuda}, NVRTC {about.nvrtc}, "
-        f"torch {about.torch}, CuPy {about.cupy}, cuda-core {about.cuda_core}, mxgemm {about.mxgemm}, "
-        f"{about.time}, in {record.seconds:.0f} s, by `python -m benchmarks.performance`."
-    )
+    facts = facts_of(record.environment.as_json(), record.seconds, "benchmarks.performance")
     found = list(record.measurements)
     parts = ["# Speed", facts]
     parts += [f"## Ratios to cuBLAS through torch, aligned shapes, M of 128 or more\n\n{_means(found)}"]
     for group in dict.fromkeys(one.group.partition(":")[0] for one in found):
         same = [one for one in found if one.group.partition(":")[0] == group]
         if group == "epilogue":
-            rows = [
-                (one.group.partition(": ")[2], f"{one.microseconds:.1f}", f"{100 / one.ratio - 100:+.1f} %")
-                for one in same
-                if one.ratio
-            ]
-            text = table_of(("epilogue, float16 4096x4096x4096", "us", "over plain"), rows)
+            head = ("epilogue, float16 4096x4096x4096", "us", "over plain", "cuBLAS over its plain")
+            text = table_of(head, [_epilogue_row(one) for one in same])
         else:
             text = _measured(same)
         parts.append(f"## {group.capitalize()}\n\n{text}")

@@ -1,7 +1,7 @@
 """Arrays in and out: any library's array as an :class:`ArrayView`, and results as the same library's array.
 
 Nothing here copies, except byte-swapped or misaligned NumPy inputs, and no library
-is imported unless an array of it was passed.  A new library is one row of ``_LIBRARIES``.
+is imported unless an array of it was passed.  A new library is one row of ``_ROOTS``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DTYPES",
-    "READERS",
+    "LIBRARIES",
     "ArrayView",
     "Workspace",
     "acquire",
@@ -47,6 +47,7 @@ __all__ = [
 
 
 Fingerprint = tuple[int, tuple[Any, ...] | None]
+Fingerprints = tuple[int, int, int, tuple[Any, ...] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +60,16 @@ class _Library:
     # Gives what asks for the current stream of a device; None where the library has no such notion.
     stream_reader: Callable[[int], Callable[[], int]] | None
     fingerprint: Callable[[Any], Fingerprint]
-    allocator: Callable[[int, tuple[int, ...], str], Callable[[Any], Any]] | None = None
+    fingerprints: Callable[[Any, Any, Any], Fingerprints]  # of three arrays of one class
+    allocator: Callable[[int, tuple[int, ...], str], Callable[[Any], tuple[Any, int]]] | None = None
 
 
 def _no_fingerprint(_x: object) -> Fingerprint:
     return 0, None
+
+
+def _no_fingerprints(_a: object, _b: object, _d: object) -> Fingerprints:
+    return 0, 0, 0, None
 
 
 def _owner(view: ArrayView, _stream: int | None) -> object:
@@ -74,44 +80,35 @@ def _empty_numpy(_like: ArrayView, shape: tuple[int, ...], dtype: str, _stream: 
     return array_host.view(array_host.empty(shape, dtype), "the result", writable=False)
 
 
-_NUMPY = _Library(array_host.view, _empty_numpy, _owner, None, _no_fingerprint)
+_NONE = (_no_fingerprint, _no_fingerprints)
+_NUMPY = _Library(array_host.view, _empty_numpy, _owner, None, *_NONE)
 _CUPY = _Library(
-    array_cupy.view, array_cupy.empty, _owner,
-    array_cupy.stream_reader, array_cupy.fingerprint, array_cupy.allocator,
+    array_cupy.view, array_cupy.empty, _owner, array_cupy.stream_reader,
+    array_cupy.fingerprint, array_cupy.fingerprints, array_cupy.allocator,
 )  # fmt: skip
 _TORCH = _Library(
-    array_torch.view, array_torch.empty, _owner,
-    array_torch.stream_reader, array_torch.fingerprint, array_torch.allocator,
+    array_torch.view, array_torch.empty, _owner, array_torch.stream_reader,
+    array_torch.fingerprint, array_torch.fingerprints, array_torch.allocator,
 )  # fmt: skip
-_JAX = _Library(array_jax.view, array_jax.empty, array_jax.deliver, None, _no_fingerprint)
-_OTHER = _Library(array_protocols.view, array_protocols.empty, _owner, None, _no_fingerprint)
+_JAX = _Library(array_jax.view, array_jax.empty, array_jax.deliver, None, *_NONE)
+_OTHER = _Library(array_protocols.view, array_protocols.empty, _owner, None, *_NONE)
 _BY_NAME = {"numpy": _NUMPY, "cupy": _CUPY, "torch": _TORCH, "jax": _JAX, "other": _OTHER}
 
 # The root module of an array's class, or of a class that it derives from.
-_LIBRARIES = {"numpy": _NUMPY, "cupy": _CUPY, "torch": _TORCH, "jax": _JAX, "jaxlib": _JAX}
+_ROOTS = {"numpy": _NUMPY, "cupy": _CUPY, "torch": _TORCH, "jax": _JAX, "jaxlib": _JAX}
 
 
-class _Readers(dict[type, Callable[[Any], Fingerprint]]):
-    """What takes the :func:`fingerprint` of arrays of a class."""
+class _Libraries(dict[type, _Library]):
+    """The library of a class, found once."""
 
-    def __missing__(self, cls: type) -> Callable[[Any], Fingerprint]:
-        self[cls] = _library_of(cls).fingerprint
+    def __missing__(self, cls: type) -> _Library:
+        roots = (base.__module__.partition(".")[0] for base in cls.__mro__)
+        self[cls] = next((_ROOTS[root] for root in roots if root in _ROOTS), _OTHER)
         return self[cls]
 
 
-READERS = _Readers()
-"""By class, for calls to which a function's cost matters."""
-
-_by_class: dict[type, _Library] = {}
-
-
-def _library_of(cls: type) -> _Library:
-    found = _by_class.get(cls)
-    if found is None:
-        roots = (base.__module__.partition(".")[0] for base in cls.__mro__)
-        found = next((_LIBRARIES[root] for root in roots if root in _LIBRARIES), _OTHER)
-        _by_class[cls] = found
-    return found
+LIBRARIES = _Libraries()
+"""By class, for calls to which a function's cost matters: has ``fingerprint`` and ``fingerprints``."""
 
 
 def view(x: object, name: str = "A", *, writable: bool = False) -> ArrayView:
@@ -138,7 +135,7 @@ def view(x: object, name: str = "A", *, writable: bool = False) -> ArrayView:
         ``out``, and things that are no arrays.
     """
     # Specifications of arrays that do not exist yet come as views already.
-    return x if isinstance(x, ArrayView) else _library_of(type(x)).view(x, name, writable=writable)
+    return x if isinstance(x, ArrayView) else LIBRARIES[type(x)].view(x, name, writable=writable)
 
 
 def fingerprint(x: object) -> Fingerprint:
@@ -147,7 +144,7 @@ def fingerprint(x: object) -> Fingerprint:
     The facts decide everything that :func:`view` checks, so a call prepared for them needs only the
     pointer.  They are None for every other array: take :func:`view`.
     """
-    return READERS[type(x)](x)
+    return LIBRARIES[type(x)].fingerprint(x)
 
 
 def empty_like_owner(
@@ -274,10 +271,10 @@ def launch_stream(stream: object | None, out: ArrayView | None, a: ArrayView) ->
     return current_stream(a if out is None else out)
 
 
-def allocator(like: ArrayView, shape: tuple[int, ...], dtype: str) -> Callable[[Any], Any]:
+def allocator(like: ArrayView, shape: tuple[int, ...], dtype: str) -> Callable[[Any], tuple[Any, int]]:
     """What makes arrays as :func:`empty_like_owner` does, for the current stream, beside one it is given.
 
-    Its library is one with a :func:`fingerprint`; the callable keeps no array.
+    It returns the array and its address and keeps neither; its library is one with a :func:`fingerprint`.
     """
     make = _BY_NAME[like.library].allocator
     if make is None:

@@ -59,6 +59,7 @@ def _configuration_rows() -> list[tuple[str, ...]]:
         "products",
         "accumulator",
         "chain",
+        "section",
         "needs",
         f"bound on {TABLE_ARCH}, K = {TABLE_K}",
     )
@@ -72,6 +73,7 @@ def _configuration_row(row: Configuration) -> tuple[str, ...]:
         _products(row),
         row.accumulator,
         str(row.chain or "all of K"),
+        str(row.section or "all of K"),
         " + ".join(row.grants) or "nothing",
         bounds.describe(row, TABLE_ARCH, TABLE_K),
     )
@@ -145,6 +147,7 @@ def _configuration_json(row: Configuration) -> dict[str, Any]:
         "products": [list(pair) for pair in row.products],
         "accumulator": row.accumulator,
         "chain": row.chain,
+        "section": row.section,
         "scaling": row.scaling,
         "moduli": row.moduli,
         "limbs": row.limbs,

@@ -2,8 +2,8 @@
 
 A *configuration* is everything that decides the bits of a product: the operand
 format that the unit is fed, the split and the ordered list of its products, the
-accumulator, the chain length along K, and (through :data:`UNITS`) how the unit of
-one architecture adds a group of products.  Tiles, kernels and batches are not here
+accumulator, the lengths of chains and sections along K, and (through :data:`UNITS`)
+how the unit of one architecture adds a group of products.  Tiles, kernels and batches are not here
 because they change nothing.  Every other module reads this table; a new precision
 is a row here, its bound in :mod:`mxgemm.bounds`, and at most one kernel file.
 
@@ -147,6 +147,9 @@ class Configuration:
         Element type of the sum, before the epilogue's output conversion.
     chain : int or None
         Products along K that one unit accumulator adds; None is all of K.
+    section : int or None
+        Products along K whose chains one float32 sum adds, before it is added to the total; None is all
+        of K.  A whole number of chains.
     terms : int
         Terms that each operand is split into.
     products : tuple of (int, int)
@@ -170,6 +173,7 @@ class Configuration:
     unit: str | None
     accumulator: str
     chain: int | None = None
+    section: int | None = None
     terms: int = 1
     products: tuple[tuple[int, int], ...] = ((1, 1),)
     scaling: Literal["none", "rows-and-columns"] = "none"
@@ -194,6 +198,14 @@ class Configuration:
     def is_integer(self) -> bool:
         """Whether the row computes exactly, modulo a power of two."""
         return "int" in self.accumulator
+
+    @property
+    def part(self) -> int | None:
+        """Products along K whose sum is added to the total as it stands, and so may be computed apart.
+
+        The section, or the chain where there are no sections; None where the sum is one chain, or exact.
+        """
+        return self.section or self.chain
 
     @property
     def rounds_to(self) -> str | None:
@@ -226,6 +238,7 @@ _X9 = ((3, 3), (2, 3), (3, 2), *_X6)
 ONE_CHAIN = 8192
 SPLIT_CHAIN = 64
 FLOAT8_CHAIN = 128
+FLOAT8_SECTION = 8192
 MODULI_COUNTS = range(5, 21)
 
 _FROM_AMPERE = frozenset({"sm_80", "sm_86", "sm_89", "sm_90"})
@@ -262,10 +275,10 @@ def _crt(source: str) -> list[Configuration]:
 
 
 def _native(
-    source: tuple[str, ...], unit: str, accumulator: str, chain: int, kernels: frozenset[str]
+    source: tuple[str, ...], unit: str, chain: int, kernels: frozenset[str], section: int | None = None
 ) -> Configuration:
     return Configuration(
-        source, "native", unit, accumulator, chain, relaxed_accumulation=True, kernels=kernels,
+        source, "native", unit, "float32", chain, section, relaxed_accumulation=True, kernels=kernels,
         costs=costs(source[0], "native"),
     )  # fmt: skip
 
@@ -288,11 +301,11 @@ def _integer_rows() -> list[Configuration]:
 def _table() -> tuple[Configuration, ...]:
     return (
         *_integer_rows(),
-        _native(("float16",), "f16", "float32", ONE_CHAIN, _FROM_AMPERE | {"sm_75"}),
+        _native(("float16",), "f16", ONE_CHAIN, _FROM_AMPERE | {"sm_75"}),
         _scalar(("float16",), "float32"),
-        _native(("bfloat16",), "bf16", "float32", ONE_CHAIN, _FROM_AMPERE),
+        _native(("bfloat16",), "bf16", ONE_CHAIN, _FROM_AMPERE),
         _scalar(("bfloat16",), "float32"),
-        _native(FLOAT8, "f8", "float32", FLOAT8_CHAIN, _HOPPER),
+        _native(FLOAT8, "f8", FLOAT8_CHAIN, _HOPPER, FLOAT8_SECTION),
         _scalar(FLOAT8, "float32"),
         Configuration(
             ("float64",), "native", "f64", "float64", kernels=_HOPPER, costs=costs("float64", "native")

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Unpack
 
+import numpy as np
+
 from mxgemm import array
 from mxgemm import verify as verification
 from mxgemm.array_spec import as_view
@@ -28,7 +30,9 @@ from mxgemm.warm import WarmCalls
 __all__ = ["check", "explain", "forget_warmed", "gemm", "gemm_grouped", "gemm_outcome", "prepare"]
 
 _WARM = WarmCalls()
-_PLAIN = frozenset({int, float})
+_UNKNOWN = (None,) * 6  # in place of an epilogue that is none
+# Scalars that equal one another within their class only where they mean the same.
+_PLAIN = frozenset({int, float, *(np.dtype(code).type for code in "bhilqBHILQefd")})
 
 
 def gemm(
@@ -101,14 +105,27 @@ def gemm(
     """
     policy = default_policy()
     key = None
-    plain = alpha.__class__ in _PLAIN and beta.__class__ in _PLAIN
+    of_alpha, of_beta = alpha.__class__, beta.__class__
+    plain = of_alpha in _PLAIN and of_beta in _PLAIN
     # 1 hashes like True, and only the slow road says that op() takes a bool.
     plain = plain and transpose_a.__class__ is transpose_b.__class__ is bool
-    if plain and epilogue is None and verify is None and device is None and out_dtype is None:
-        keywords = (
-            alpha, alpha.__class__, beta, beta.__class__, transpose_a, transpose_b, precision, max_error
+    activation = bias = scales = None
+    if epilogue is not None:
+        fields: tuple[Any, ...] = epilogue if epilogue.__class__ is Epilogue else _UNKNOWN
+        activation, low, high, bias, rows, cols = fields
+        plain = plain and activation.__class__ is str and low.__class__ in _PLAIN and high.__class__ in _PLAIN
+        if rows is not None or cols is not None:
+            scales = (rows, cols)
+    if plain and verify is None:
+        keywords: tuple[Any, ...] = (
+            of_alpha, of_beta, precision.__class__, max_error.__class__,
+            alpha, beta, transpose_a, transpose_b, precision, max_error, activation,
         )  # fmt: skip
-        result, key = _WARM.attempt(policy, a, b, c, out, workspace, stream, keywords)
+        if activation == "clamp":  # by their text, since -0.0 is not 0.0 and 1.0 no integer
+            keywords += (repr(low), repr(high))
+        if out_dtype is not None or device is not None:
+            keywords += (out_dtype.__class__, device.__class__, out_dtype, device)
+        result, key = _WARM.attempt(policy, a, b, c, out, bias, scales, workspace, stream, keywords)
         if result is not None:
             return result
     options: Options = {

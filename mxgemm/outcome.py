@@ -37,9 +37,6 @@ class Outcome:
     def flags(self) -> tuple[str, ...]:
         """What happened to values: "operand-overflow", "fp8-overflow".
 
-        On sm_90, "fp8-overflow" of a product with a bias or C whose shape does not fill its tiles may also
-        stand for entries past the edge, which repeat the last ones of the bias and C and are not stored.
-
         Reading it on a GPU waits for the product; nothing else does.
         """
         return self.read_flags()

@@ -1,8 +1,9 @@
 """Warmed calls: a GPU product like one that ran before needs only its pointers and its launches.
 
 A call is recognised by all that decides its plan and its kernels: shapes, strides, element
-types and pointer alignments of its arrays, its keywords, and how many grants the policy
-holds (they are one-way, so their number tells their state).  What is kept holds no array.
+types and pointer alignments of its arrays, those of its epilogue among them, its keywords,
+and how many grants the policy holds (they are one-way, so their number tells their state).
+What is kept holds no array.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mxgemm import array, device
 from mxgemm.array import ArrayView
+from mxgemm.call import Call
 from mxgemm.policy import Decision, Policy
 from mxgemm.road import Begun
 
@@ -22,82 +24,140 @@ if TYPE_CHECKING:
 
 __all__ = ["WarmCalls"]
 
+Facts = tuple[Any, ...]
 Key = tuple[Any, ...]
+Scales = tuple[Any, Any]
+# Of A, B, D, C, the bias, the workspace, the row and the column scales; 0 where there is none.
+Addresses = tuple[int, int, int, int, int, int, int, int]
 
+_WORKSPACE = 5  # its place there
 _CAPACITY = 4096
 _NOTHING: tuple[int, tuple[Any, ...] | None] = (0, ())  # what stands for an array that is not there
+_NOWHERE: Addresses = (0, 0, 0, 0, 0, 0, 0, 0)
 _UNKNOWN: tuple[int, tuple[Any, ...] | None] = (0, None)  # and for one that is in no key
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _WarmCall:
     """The prepared launches of one call.
 
     Attributes
     ----------
-    launches : tuple
-        In order, each with the addresses that it takes.
+    launches : tuple of callable
+        In order; each queues itself on a stream, with its share of the addresses.
     ordinal : int
         The device.
     current_stream : callable
         Of the library whose stream it is.
     allocate : callable
-        Makes the result beside A where the call brings no ``out=``.
-    spans : tuple of int
-        For A, B, D and C: first byte and the byte past the last, relative to the pointer.
+        Makes the result beside A where the call brings no ``out=``, and tells its address.
+    result : tuple of int
+        D's first byte and the byte past the last, relative to the pointer.
+    inputs : tuple of tuple of int
+        For every array that is read beside D: its place among addresses, first byte and byte past the last.
     in_place : bool
         Whether C is D itself.
     workspace_bytes : int
-    flags : int
-        Address of a word that nobody reads.
     decision : Decision
         Reported at every call.
-    apart : tuple of int
-        The pointers last found to overlap in no new way, which repeated calls need not check again.
     """
 
     launches: tuple[Prepared, ...]
     ordinal: int
     current_stream: Callable[[], int]
-    allocate: Callable[[Any], Any]
-    spans: tuple[int, int, int, int, int, int, int, int]
+    allocate: Callable[[Any], tuple[Any, int]]
+    result: tuple[int, int]
+    inputs: tuple[tuple[int, int, int], ...]
     in_place: bool
     workspace_bytes: int
-    flags: int
     decision: Decision
-    apart: tuple[int, ...] = ()
 
-    def overlaps(self, addresses: tuple[int, ...]) -> bool:
+    def overlaps(self, addresses: Addresses) -> bool:
         """Whether D's bytes or the workspace's meet others in another way than when the call was prepared."""
-        a, b, d, c = addresses[:4]
+        _, _, d, c, _, work, _, _ = addresses
         if self.in_place != (c == d):
             return True
-        a_first, a_past, b_first, b_past, d_first, d_past, c_first, c_past = self.spans
-        first, past = d + d_first, d + d_past
-        if (a + a_first < past and first < a + a_past) or (b + b_first < past and first < b + b_past):
+        first, past = d + self.result[0], d + self.result[1]
+        if self._reads_in(first, past, addresses):
             return True
-        if c and not self.in_place and c + c_first < past and first < c + c_past:
-            return True
-        if addresses[4] and self._workspace_meets(addresses):
-            return True
-        self.apart = addresses
+        if not work or not self.workspace_bytes:
+            return False
+        end = work + self.workspace_bytes
+        return (first < end and work < past) or self._reads_in(work, end, addresses)
+
+    def _reads_in(self, first: int, past: int, addresses: Addresses) -> bool:
+        for place, low, high in self.inputs:
+            at = addresses[place]
+            if at + low < past and first < at + high:
+                return True
         return False
 
-    def _workspace_meets(self, addresses: tuple[int, ...]) -> bool:
-        work = addresses[4]
-        past = work + self.workspace_bytes
-        spans = zip(addresses, self.spans[::2], self.spans[1::2], strict=False)
-        return work < past and any(at + first < past and work < at + end for at, first, end in spans)
+    def with_result(self, a: Any, addresses: Addresses, stream: int) -> tuple[Any, Addresses]:
+        """A new result beside A, and the addresses with its own; None where it is not as was prepared for."""
+        device.refuse_capture(stream, self.ordinal, "the result would be allocated; pass out=")
+        out, to_out = self.allocate(a)
+        with_out = (*addresses[:2], to_out, *addresses[3:])
+        # It overlaps no array that exists; what a caller's workspace overlaps is looked at together.
+        as_prepared = not to_out & 15 and not (addresses[_WORKSPACE] and self.overlaps(with_out))
+        return out if as_prepared else None, with_out
 
-    def launch_with_workspace(self, stream: int, addresses: tuple[int, ...]) -> None:
+    def launch_with_workspace(self, stream: int, addresses: Addresses) -> None:
         """Queue the launches; their workspace is taken and given back in the order of the stream."""
         workspace = device.borrow(self.workspace_bytes, self.ordinal, stream)
-        with_workspace = (*addresses[:4], workspace, *addresses[5:])
+        with_workspace = (*addresses[:_WORKSPACE], workspace, *addresses[_WORKSPACE + 1 :])
         try:
-            for queue, pick in self.launches:
-                queue(stream, pick(with_workspace))
+            for queue in self.launches:
+                queue(stream, with_workspace)
         finally:
             device.give_back(workspace, self.ordinal, stream)
+
+
+class _Seen(NamedTuple):
+    """A call at addresses, which overlap in no new way where its D is one of them."""
+
+    facts: Facts
+    addresses: Addresses
+    warm: _WarmCall
+
+
+class _Known:
+    """What is remembered until everything is forgotten.
+
+    Attributes
+    ----------
+    calls : dict
+        By key, the oldest first.
+    seen : dict
+        The last call at each addresses: comparing its facts with a call's costs half of finding those in
+        ``calls``, and its overlap need not be checked again.
+    """
+
+    __slots__ = ("calls", "seen")
+
+    def __init__(self) -> None:
+        self.calls: dict[Key, _WarmCall] = {}
+        self.seen: dict[Addresses, _Seen] = {}
+
+    def find(self, addresses: Addresses, facts: Facts, *, new: bool) -> tuple[_Seen | None, Key | None]:
+        """The call of these facts at these addresses, else a key for it where it may be remembered.
+
+        There is none while D overlaps in a new way, and never where an array has no facts.
+        """
+        if facts[-1] is None:
+            return None, None
+        key = (_alignments(addresses), facts)
+        try:
+            warm = self.calls.get(key)
+        except TypeError:  # the ordinary road says what is wrong with a keyword that has no hash
+            return None, None
+        if warm is None:
+            return None, key
+        if not new and warm.overlaps(addresses):
+            return None, None
+        if len(self.seen) >= _CAPACITY:
+            self.seen.clear()
+        found = self.seen[addresses] = _Seen(facts, addresses, warm)
+        return found, None
 
 
 class WarmCalls:
@@ -106,17 +166,23 @@ class WarmCalls:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.version = 0  # of what decides kernels beside the keys
-        self._calls: dict[Key, _WarmCall] = {}
+        self._known = _Known()  # replaced as a whole, so that calls under way cannot keep what was forgotten
 
     def attempt(  # noqa: PLR0917  # a call at every product: names would cost a tenth of it
-        self, policy: Policy, a: Any, b: Any, c: Any, out: Any, workspace: Any, stream: Any, keywords: Key
-    ) -> tuple[Any, Key | None]:
+        self, policy: Policy, a: Any, b: Any, c: Any, out: Any, bias: Any, scales: Scales | None,
+        workspace: Any, stream: Any, keywords: Facts,
+    ) -> tuple[Any, Key | None]:  # fmt: skip
         """Run a call like one that ran before.
 
         Parameters
         ----------
-        a, b, c, out, workspace, stream, keywords
-            As the caller gave them; keywords with the classes of scalars, since 1 is not 1.0 to integers.
+        a, b, c, out, bias, workspace, stream
+            As the caller gave them.
+        scales : tuple of arrays or None
+            Of rows and of columns; None where there are neither.
+        keywords : tuple
+            The others' classes, since 1 is not 1.0 to integers, and after these their values, so that values
+            are compared with those of their own class alone.
 
         Returns
         -------
@@ -130,43 +196,36 @@ class WarmCalls:
         UnsupportedError
             While the stream captures a CUDA graph and the call brings no ``out=``.
         """
-        # Written out: this runs at every call, and a loop over the arrays costs a microsecond more.
-        read = array.READERS
-        to_a, is_a = read[type(a)](a)
-        to_b, is_b = read[type(b)](b)
-        to_c, is_c = _NOTHING if c is None else read[type(c)](c)
-        if out is None:  # the libraries allocate for their current stream
-            to_out, is_out = _NOTHING if stream is None else _UNKNOWN
+        kind, known, new = type(a), self._known, out is None
+        if kind is type(b) and kind is type(out):
+            to_a, to_b, to_out, layouts = array.LIBRARIES[kind].fingerprints(a, b, out)
         else:
-            to_out, is_out = read[type(out)](out)
-        to_work, is_work = _NOTHING if workspace is None else read[type(workspace)](workspace)
-        aligned = (to_a & 15) << 16 | (to_b & 15) << 12 | (to_out & 15) << 8 | (to_c & 15) << 4 | to_work & 15
-        key = (policy.number_of_grants, aligned, is_a, is_b, is_out, is_c, is_work, keywords)
-        try:
-            warm = self._calls.get(key)
-        except TypeError:  # the ordinary road says what is wrong with a keyword that has no hash
-            return None, None
-        if warm is None:
-            return None, None if None in (is_a, is_b, is_c, is_out, is_work) else key
+            to_a, to_b, to_out, layouts = _one_by_one(a, b, out, stream)
+        if c is None and bias is None and workspace is None and scales is None:
+            addresses: Addresses = (to_a, to_b, to_out, 0, 0, 0, 0, 0)
+        else:
+            addresses, layouts = _further(to_a, to_b, to_out, layouts, c, bias, workspace, scales)
+        facts = (policy.number_of_grants, keywords, layouts)
+        seen = known.seen.get(addresses)
+        if seen is None or seen.facts != facts:
+            seen, key = known.find(addresses, facts, new=new)
+            if seen is None:
+                return None, key
+        _, addresses, warm = seen
         where = warm.current_stream() if stream is None else device.stream_handle(stream)
         takes_workspace = warm.workspace_bytes and workspace is None
-        new = out is None
         if new:
-            device.refuse_capture(where, warm.ordinal, "the result would be allocated; pass out=")
-            to_out, _ = array.fingerprint(out := warm.allocate(a))
-            if to_out & 15:
+            out, addresses = warm.with_result(a, addresses, where)
+            if out is None:
                 return None, None
         elif takes_workspace and device.is_capturing(where, warm.ordinal):
             return None, None  # a captured call that brings no workspace runs kernels that need none
-        addresses = (to_a, to_b, to_out, to_c, to_work, warm.flags, 0)
-        if (to_work or not new) and warm.apart != addresses and warm.overlaps(addresses):
-            return None, None
         policy.report(warm.decision)
         if takes_workspace:
             warm.launch_with_workspace(where, addresses)
         else:
-            for queue, pick in warm.launches:
-                queue(where, pick(addresses))
+            for queue in warm.launches:
+                queue(where, addresses)
         return out, None
 
     def remember(self, key: Key, begun: Begun, version: int) -> None:
@@ -183,15 +242,57 @@ class WarmCalls:
         with self._lock:
             if version != self.version:
                 return
-            while len(self._calls) >= _CAPACITY:
-                self._calls.pop(next(iter(self._calls)))
-            self._calls[key] = made
+            calls = self._known.calls
+            while len(calls) >= _CAPACITY:
+                calls.pop(next(iter(calls)))
+            calls[key] = made
 
     def forget(self) -> None:
         """Drop every prepared launch: other kernels may be chosen from now on."""
         with self._lock:
             self.version += 1
-            self._calls.clear()
+            self._known = _Known()
+
+
+def _one_by_one(a: Any, b: Any, out: Any, stream: Any) -> tuple[int, int, int, tuple[Any, ...] | None]:
+    """Addresses and facts of A, B and D of any libraries, or without D; no facts where one has none."""
+    to_a, is_a = array.LIBRARIES[type(a)].fingerprint(a)
+    to_b, is_b = array.LIBRARIES[type(b)].fingerprint(b)
+    if out is None:  # the libraries allocate for their current stream
+        to_out, is_out = _NOTHING if stream is None else _UNKNOWN
+    else:
+        to_out, is_out = array.LIBRARIES[type(out)].fingerprint(out)
+    if is_a is None or is_b is None or is_out is None:
+        return 0, 0, 0, None
+    return to_a, to_b, to_out, (is_a, is_b, is_out)
+
+
+def _further(  # noqa: PLR0917  # as for attempt
+    to_a: int, to_b: int, to_out: int, layouts: tuple[Any, ...] | None,
+    c: Any, bias: Any, workspace: Any, scales: Scales | None,
+) -> tuple[Addresses, tuple[Any, ...] | None]:  # fmt: skip
+    """Addresses and facts with those of the arrays that few calls have; no facts where one has none."""
+    to_c, is_c = _NOTHING if c is None else array.LIBRARIES[type(c)].fingerprint(c)
+    to_bias, is_bias = _NOTHING if bias is None else array.LIBRARIES[type(bias)].fingerprint(bias)
+    if layouts is None or is_c is None or is_bias is None:
+        return _NOWHERE, None
+    if workspace is None and scales is None:
+        return (to_a, to_b, to_out, to_c, to_bias, 0, 0, 0), (layouts, is_c, is_bias)
+    work, (rows, cols) = workspace, scales or (None, None)
+    to_work, is_work = _NOTHING if work is None else array.LIBRARIES[type(work)].fingerprint(work)
+    to_rows, are_rows = _NOTHING if rows is None else array.LIBRARIES[type(rows)].fingerprint(rows)
+    to_cols, are_cols = _NOTHING if cols is None else array.LIBRARIES[type(cols)].fingerprint(cols)
+    if is_work is None or are_rows is None or are_cols is None:
+        return _NOWHERE, None
+    addresses = (to_a, to_b, to_out, to_c, to_bias, to_work, to_rows, to_cols)
+    return addresses, (layouts, is_c, is_bias, is_work, are_rows, are_cols)
+
+
+def _alignments(addresses: Addresses) -> int:
+    """The last four bits of each address."""
+    a, b, d, c, bias, work, rows, cols = addresses
+    of_terms = (bias & 15) << 8 | (rows & 15) << 4 | cols & 15
+    return (a & 15) << 28 | (b & 15) << 24 | (d & 15) << 20 | (c & 15) << 16 | (work & 15) << 12 | of_terms
 
 
 def _prepare(begun: Begun) -> _WarmCall | None:
@@ -207,24 +308,30 @@ def _prepare(begun: Begun) -> _WarmCall | None:
     current_stream = array.stream_reader(owner)
     if current_stream is None:
         return None
-    launches = prepared_launches(lowering, owner.ordinal)
+    flags = gpu.unread_flags(owner.ordinal) if lowering.has_flags else 0
+    launches = prepared_launches(lowering, owner.ordinal, flags)
     if not launches:
         return None
-    views = (call.a, call.b, call.out, call.c)
+    in_place = call.c is not None and call.out is not None and call.c.pointer == call.out.pointer
     return _WarmCall(
         launches, owner.ordinal, current_stream,
         array.allocator(call.a, call.result_shape, call.problem.d.dtype),
-        tuple(x for v in views for x in _span(v)),  # type: ignore[arg-type]  # four pairs
-        call.c is not None and call.out is not None and call.c.pointer == call.out.pointer,
+        (0, 0) if call.out is None else _span(call.out),
+        _inputs(call, in_place=in_place),
+        in_place,
         lowering.workspace_bytes,
-        gpu.unread_flags(owner.ordinal) if lowering.has_flags else 0,
         begun.plan.decision(),
     )  # fmt: skip
 
 
-def _span(view: ArrayView | None) -> tuple[int, int]:
+def _inputs(call: Call, *, in_place: bool) -> tuple[tuple[int, int, int], ...]:
+    """For every array that is read beside D: its place among addresses and its span."""
+    c = None if in_place else call.c
+    views = (call.a, call.b, None, c, call.bias, None, call.scale_rows, call.scale_cols)
+    return tuple((place, *_span(view)) for place, view in enumerate(views) if view is not None)
+
+
+def _span(view: ArrayView) -> tuple[int, int]:
     """First byte and the byte past the last, relative to the pointer."""
-    if view is None:
-        return 0, 0
     first, past = view.byte_range
     return first - view.pointer, past - view.pointer

@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import itemgetter
 
 from mxgemm import device
 from mxgemm.kernels import Launch, Lowering
+from mxgemm.kernels.canonical import ARRAYS
 
 __all__ = ["Prepared", "prepared_launches"]
 
 Pick = Callable[[tuple[int, ...]], tuple[int, ...]]
-Prepared = tuple[Callable[[int, tuple[int, ...]], None], Pick]
+Prepared = Callable[[int, tuple[int, ...]], None]
 
 _MOST = 16  # launches: a longer batch costs more on the device than the ordinary road on the host
-# What a warmed call has addresses of, in its order; the last is no address.
-_NAMES = ("a", "b", "d", "c", "workspace", "flags", "")
+# What a launch takes addresses of: those of a call in its order, the word for flags; the last is no address.
+_NAMES = ("a", "b", "d", "c", "bias", "workspace", "scale_rows", "scale_cols", "flags", "")
 _NONE = len(_NAMES) - 1
 
 
-def prepared_launches(lowering: Lowering, ordinal: int) -> tuple[Prepared, ...]:
-    """Every launch, in order, as what queues it on a stream and what picks its pointers.
+def prepared_launches(lowering: Lowering, ordinal: int, flags: int) -> tuple[Prepared, ...]:
+    """Every launch, in order, as what queues it.
 
     Parameters
     ----------
     lowering : Lowering
-        Of a product without bias and scales.
     ordinal : int
         The device, on which its kernels are loaded.
+    flags : int
+        Address of the word in which kernels set flags.
 
     Returns
     -------
-    tuple
-        Of (queue, pick); ``pick`` takes the addresses of A, B, D, C, the workspace and the word for flags,
-        and 0, in this order.  Empty when there is nothing to launch or too much to keep.
+    tuple of callable
+        Each takes a stream and the addresses of A, B, D, C, the bias, the workspace, the row and the column
+        scales, in this order.  Empty when there is nothing to launch or too much to keep.
     """
     from mxgemm import gpu
 
@@ -41,7 +42,7 @@ def prepared_launches(lowering: Lowering, ordinal: int) -> tuple[Prepared, ...]:
     if not 0 < len(made) <= _MOST:
         return ()
     kernels = gpu.kernels_of(lowering, ordinal, None)
-    return tuple(_prepared(kernels[one.instance.entry], one, other) for one, other in made)
+    return tuple(_prepared(kernels[one.instance.entry], one, other, flags) for one, other in made)
 
 
 # Addresses that differ from each other, and from those of the second time by different amounts.
@@ -52,14 +53,12 @@ _PLACE_OF = {_SECOND[name] - _FIRST[name]: _NAMES.index(name) for name in _FIRST
 
 def _asked_twice(lowering: Lowering) -> list[tuple[Launch, Launch]]:
     """The same launches at different addresses: the arguments that differ are the pointers."""
-    has_c = lowering.form.problem.c is not None
+    form = lowering.form
+    present = [form.caller_name(name) for name in ARRAYS if getattr(form.problem, name) is not None]
     times = [
-        lowering.launches(
-            {name: at[name] for name in "abdc" if has_c or name != "c"},
-            workspace=at["workspace"], flags=at["flags"],
-        )
+        lowering.launches({name: at[name] for name in present}, workspace=at["workspace"], flags=at["flags"])
         for at in (_FIRST, _SECOND)
-    ]  # fmt: skip
+    ]
     found: list[tuple[Launch, Launch]] = []
     for pair in zip(*times, strict=True):
         found.append(pair)
@@ -68,7 +67,7 @@ def _asked_twice(lowering: Lowering) -> list[tuple[Launch, Launch]]:
     return found
 
 
-def _prepared(kernel: device.CompiledKernel, one: Launch, other: Launch) -> Prepared:
+def _prepared(kernel: device.CompiledKernel, one: Launch, other: Launch, flags: int) -> Prepared:
     # A scalar is no address, and the difference of two NaNs or infinities is no number.
     pairs = zip(one.arguments, other.arguments, strict=True)
     moved = [0 if isinstance(x, float) else int(y) - x for x, y in pairs]
@@ -76,16 +75,19 @@ def _prepared(kernel: device.CompiledKernel, one: Launch, other: Launch) -> Prep
     # A pointer that does not move is that of an absent array.
     places = [_PLACE_OF.get(by, _NONE) for by in moved[:count]]
     offsets = [int(x) - _FIRST.get(_NAMES[place], 0) for x, place in zip(one.arguments, places, strict=False)]
-    block = (one.instance.threads,)
     bound = device.BoundLaunch(
-        kernel, one.grid, block, count, one.arguments[count:], one.maps,
-        programmatic=one.instance.programmatic,
+        kernel, one.grid, (one.instance.threads,), count, one.arguments[count:], one.maps,
+        programmatic=one.instance.programmatic, pick=_picker(places, offsets, flags),
     )  # fmt: skip
-    return bound.queue, _picker(places, offsets)
+    return bound.queue
 
 
-def _picker(places: list[int], offsets: list[int]) -> Pick:
-    if len(places) > 1 and not any(offsets):
-        return itemgetter(*places)
-    steps = list(zip(places, offsets, strict=True))
-    return lambda addresses: tuple([addresses[place] + offset for place, offset in steps])
+def _picker(places: list[int], offsets: list[int], flags: int) -> Pick:
+    """What takes a launch's pointers from the addresses of a call."""
+    steps, others = list(zip(places, offsets, strict=True)), (flags, 0)
+
+    def pick(addresses: tuple[int, ...]) -> tuple[int, ...]:
+        every = addresses + others
+        return tuple([every[place] + offset for place, offset in steps])
+
+    return pick

@@ -40,8 +40,8 @@ def cases(arch: str) -> Iterator[Case]:
         yield Case(replace(plain, m=130, n=136), Layout("column", "row"))
         yield Case(replace(odd, **c, **EPILOGUES["clamp+bias" if integer else "silu"]))  # type: ignore[arg-type]
         yield Case(replace(plain, m=16, n=24, batch=(2, 3), **c), Layout(padding=8))
-        if plain.configuration.chain and not integer:
-            yield Case(replace(plain, m=17, n=24, k=plain.configuration.chain + plain.k))
+        if plain.configuration.part and not integer:
+            yield Case(replace(plain, m=17, n=24, k=plain.configuration.part + plain.k))
 
 
 def place(case: Case, name: str, values: np.ndarray | None) -> tuple[ArrayView, Any, np.ndarray, int]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mxgemm import array
+from mxgemm import array, array_torch
 from mxgemm.errors import DTypeError, MxgemmError, UnsupportedError
 
 torch: Any = pytest.importorskip("torch")
@@ -81,6 +83,16 @@ def test_a_fingerprint_tells_whatever_decides_about_a_tensor() -> None:
     assert len(set(found)) == len(found)
 
 
+def test_three_fingerprints_at_once_are_those_one_by_one() -> None:
+    tensors = (torch.zeros(4, 6).T, torch._neg_view(torch.zeros(4)), torch.zeros(2, 3, requires_grad=True))
+    singles = [array.fingerprint(one) for one in tensors]
+    *pointers, facts = array.LIBRARIES[torch.Tensor].fingerprints(*tensors)
+    assert pointers == [pointer for pointer, _ in singles]
+    assert facts == sum((found for _, found in singles if found), ())
+    sparse = tensors[0].to_sparse()
+    assert array.LIBRARIES[torch.Tensor].fingerprints(tensors[0], tensors[1], sparse) == (0, 0, 0, None)
+
+
 def test_a_tensor_that_changes_in_place_gets_another_fingerprint() -> None:
     x = torch.zeros(4, 6)
     facts = array.fingerprint(x)
@@ -99,3 +111,126 @@ def test_tensors_without_storage_or_strides_have_no_fingerprint() -> None:
     nested = torch.nested.nested_tensor([torch.zeros(2, 3), torch.zeros(3, 3)])
     for x in (dense.to_sparse(), dense.to_sparse_csr(), nested):
         assert array.fingerprint(x)[1] is None
+
+
+def read_anew(x: Any) -> tuple[Any, ...]:
+    return x.device, x.shape, x.stride(), x.dtype, x.requires_grad, x.is_neg()
+
+
+def over_one_memory() -> list[Any]:
+    """Tensors of one address, of which each differs from the first in one fact."""
+    x = torch.zeros(6, 6)
+    found = [
+        x, x.detach(), x.t(), x[:4], x[:, ::2], x.view(torch.int32), torch._neg_view(x), x.view(36),
+        x.detach().requires_grad_(True), torch.nn.Parameter(x, requires_grad=False),
+    ]  # fmt: skip
+    assert {one.data_ptr() for one in found} == {x.data_ptr()}
+    return found
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_every_fact_is_seen_whatever_was_seen_at_the_address_before(
+    monkeypatch: pytest.MonkeyPatch, guarded: bool
+) -> None:
+    if not guarded:
+        monkeypatch.setattr(array_torch, "_guards", lambda: None)
+    tensors, other = over_one_memory(), torch.zeros(6, 6)
+    at_once = array.LIBRARIES[torch.Tensor].fingerprints
+    for one in [*tensors, *tensors[::-1]]:
+        for _ in range(2):
+            assert array.fingerprint(one) == (one.data_ptr(), read_anew(one))
+            for three in ((one, other, other), (other, one, tensors[0]), (other, other.t(), one)):
+                facts = sum(map(read_anew, three), ())
+                assert at_once(*three) == (*(x.data_ptr() for x in three), facts)
+
+
+def test_a_tensor_seen_before_is_recognised_without_reading_it_again() -> None:
+    a, b, d = (torch.zeros(5, 5) for _ in "abd")
+    assert array_torch._guards() is not None
+    assert array.fingerprint(a)[1] is array.fingerprint(a.detach())[1]
+    at_once = array.LIBRARIES[torch.Tensor].fingerprints
+    assert at_once(a, b, d) is at_once(a, b, d)
+
+
+@pytest.mark.parametrize("mode", ["no_grad", "inference_mode", "enable_grad"])
+def test_modes_of_torch_hide_no_fact(mode: str) -> None:
+    tensors = over_one_memory()
+    for one in tensors:
+        array.fingerprint(one)
+        with getattr(torch, mode)():
+            assert [array.fingerprint(x)[1] for x in tensors] == [read_anew(x) for x in tensors]
+        assert array.fingerprint(one)[1] == read_anew(one)
+
+
+def test_what_is_remembered_keeps_no_tensor() -> None:
+    x, others = torch.zeros(7, 7), (torch.zeros(7, 7), torch.zeros(7, 7))
+    for _ in range(2):
+        array.fingerprint(x)
+        array.LIBRARIES[torch.Tensor].fingerprints(x, *others)
+    kept = weakref.ref(x)
+    del x
+    gc.collect()
+    assert kept() is None
+
+
+def test_what_is_remembered_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(array_torch, "_CAPACITY", 3)
+    monkeypatch.setattr(array_torch, "_ONE", {})
+    x = torch.zeros(64)
+    for i in range(10):
+        array.fingerprint(x[i:])
+    assert 0 < len(array_torch._ONE) <= 3
+
+
+class Guards:
+    """Face of torch's own that compares what ``facts`` reads."""
+
+    def __init__(self, *tensors: Any, **_: Any) -> None:
+        self.known = self.facts(tensors)
+
+    def facts(self, tensors: Any) -> Any:
+        return [(type(x), x.layout, *((x.stride(),) if x.layout is torch.strided else ())) for x in tensors]
+
+    def check(self, *tensors: Any) -> bool:
+        return bool(self.facts(tensors) == self.known)
+
+
+class AllFacts(Guards):
+    def facts(self, tensors: Any) -> Any:
+        return [
+            (*known, x.device, x.shape, x.dtype, x.requires_grad, x.is_neg())
+            for known, x in zip(super().facts(tensors), tensors, strict=True)
+        ]
+
+
+def without(fact: str) -> type[Guards]:
+    """Guards that take one fact as given."""
+
+    class Less(AllFacts):
+        def facts(self, tensors: Any) -> Any:
+            names = ("type", "layout", "stride", "device", "shape", "dtype", "requires_grad", "is_neg")
+            return [
+                [value for name, value in zip(names, one, strict=False) if name != fact]
+                for one in super().facts(tensors)
+                if len(one) == len(names)
+            ]
+
+    return Less
+
+
+def test_guards_that_tell_everything_are_used() -> None:
+    assert array_torch._tells_tensors_apart(torch, AllFacts)
+
+
+@pytest.mark.parametrize("fact", ["type", "stride", "device", "shape", "dtype", "requires_grad", "is_neg"])
+def test_guards_that_miss_a_fact_are_not_used(fact: str) -> None:
+    assert not array_torch._tells_tensors_apart(torch, without(fact))
+
+
+def test_guards_that_are_called_otherwise_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Other:
+        def __init__(self) -> None:
+            pass
+
+    monkeypatch.setattr(torch._C._dynamo.guards, "TensorGuards", Other)
+    assert array_torch._guards.__wrapped__() is None

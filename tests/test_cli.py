@@ -87,7 +87,8 @@ def test_configs_as_json_has_every_row_and_column(here: Callable[..., Ended], tm
     by_name = {row["name"]: row for row in table["configurations"]}
     split = by_name["float32/bf16x6"]
     assert split["products"] == [[1, 3], [3, 1], [2, 2], [1, 2], [2, 1], [1, 1]]
-    assert split["chain"] == 64
+    assert (split["chain"], split["section"]) == (64, None)
+    assert by_name["float8_e4m3fn|float8_e5m2/native"]["section"] == 8192
     assert split["grants"] == ["relaxed-accumulation", "operand-rounding-bf16x6"]
     assert split["costs"]["sm_90"]["basis"] in {"measured", "derived", "datasheet"}
     assert 2**-24 < split["bounds"]["sm_90"]["times_abs_a_abs_b"] < 2**-10

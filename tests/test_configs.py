@@ -32,7 +32,7 @@ PRECISIONS = {
 EIGHT_BITS = ("int8", "uint8")
 FP8 = ("float8_e4m3fn", "float8_e5m2")
 
-# (unit, architecture): L, F, output; NUMERICS' table, with its three Ampere-like architectures spelt out.
+# (unit, architecture): L, F, output; the confirmed table, with its three Ampere-like architectures spelt out.
 ARITHMETIC = {
     ("f16", "sm_70"): (4, 23, "f32-rz"),
     ("f16", "sm_75"): (8, 24, "f32-rz"),
@@ -126,6 +126,28 @@ def test_a_float32_row_splits_and_chains_as_stated(
 def test_a_native_row_chains_as_stated(dtype: str, unit: str, accumulator: str, chain: int | None) -> None:
     row = row_of(dtype, "native")
     assert (row.unit, row.accumulator, row.chain, row.products) == (unit, accumulator, chain, ((1, 1),))
+
+
+def test_float8_alone_sums_its_chains_by_sections() -> None:
+    assert {row.name: row.section for row in CONFIGURATIONS if row.section} == {
+        row_of("float8_e4m3fn", "native").name: 8192
+    }
+    assert all(row.section % row.chain == 0 for row in CONFIGURATIONS if row.section and row.chain)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "precision", "part"),
+    [
+        ("float16", "native", 8192),
+        ("float32", "tf32", 8192),
+        ("float32", "bf16x6", 64),
+        ("float8_e5m2", "native", 8192),
+        ("float64", "native", None),
+        ("int8", "exact", None),
+    ],
+)
+def test_a_part_is_what_the_total_adds(dtype: str, precision: str, part: int | None) -> None:
+    assert row_of(dtype, precision).part == part
 
 
 def test_float32_on_float64_units_rounds_once_at_the_end() -> None:

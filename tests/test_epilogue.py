@@ -95,3 +95,21 @@ def test_gelu_refuses_another_approximation_with_the_known() -> None:
 )
 def test_a_spec_prints_itself(spec: EpilogueSpec, text: str) -> None:
     assert str(spec) == text
+
+
+def test_an_epilogue_equals_itself_alone_whatever_its_arrays_are() -> None:
+    bias = np.ones(3)
+    one, two = epilogue.relu(bias=bias), epilogue.relu(bias=bias)
+    assert one == one  # noqa: PLR0124  # the point
+    assert not one != one  # noqa: PLR0124, SIM202
+    assert one != two
+    assert not one == two  # noqa: SIM201
+    assert epilogue.relu(bias=bias) != epilogue.relu(bias=bias + 1)
+    assert len({one, two}) == 2
+
+
+def test_an_epilogue_does_not_change() -> None:
+    made = epilogue.clamp(0, 1)
+    for name in ("activation", "lo", "bias", "other"):
+        with pytest.raises(AttributeError):
+            setattr(made, name, None)

@@ -8,11 +8,14 @@ import pytest
 
 from mxgemm import device, gpu, kernels, warm_launches
 from mxgemm.configs import configuration
+from mxgemm.epilogue import EpilogueSpec
 from mxgemm.problem import pose
 from mxgemm.shapes import Operand, contiguous
 from mxgemm.warm_launches import prepared_launches
 
-ADDRESSES = (3 << 30, 5 << 33, 7 << 31, 9 << 34, 11 << 35, 13 << 30, 0)  # a, b, d, c, workspace, flags, none
+NAMES = ("a", "b", "d", "c", "bias", "workspace", "scale_rows", "scale_cols")
+ADDRESSES = (3 << 30, 5 << 33, 7 << 31, 9 << 34, 15 << 32, 11 << 35, 17 << 33, 19 << 31)
+FLAGS = 13 << 30
 
 
 @pytest.fixture(autouse=True)
@@ -21,11 +24,12 @@ def queued(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     seen: list[Any] = []
 
     class Recorder:
-        def __init__(self, *facts: Any, programmatic: bool) -> None:
-            self.facts, self.programmatic = facts, programmatic
+        def __init__(self, *facts: Any, programmatic: bool, pick: Any) -> None:
+            self.facts, self.programmatic, self.pick = facts, programmatic, pick
 
-        def queue(self, stream: int, pointers: tuple[int, ...]) -> None:
+        def queue(self, stream: int, addresses: tuple[int, ...]) -> None:
             kernel, grid, block, count, constants, maps = self.facts
+            pointers = self.pick(addresses)
             assert (stream, len(pointers)) == (7, count)
             seen.append((kernel, grid, block, (*pointers, *constants), maps, self.programmatic))
 
@@ -54,6 +58,24 @@ CASES = {
     "with C": lambda: lowered(
         rows("float32", 96, 64), rows("float32", 64, 64), "tf32", "sm_80", c=rows("float32", 96, 64), beta=1
     ),
+    "with every term": lambda: lowered(
+        rows("float16", 96, 64), rows("float16", 64, 64), "native", "sm_90",
+        c=rows("float16", 96, 64), beta=2, epilogue=EpilogueSpec("clamp", -1.0, 2.0, True, True, True),
+        bias=rows("float16", 64), scale_rows=rows("float32", 96), scale_cols=rows("float32", 64),
+    ),
+    "the transpose with bias and scales": lambda: lowered(
+        rows("float16", 96, 64), rows("float16", 64, 64), "native", "sm_80",
+        d=Operand("float16", (96, 64), (1, 96)), bias=rows("float16", 96, 1), scale_rows=rows("float32", 96),
+        epilogue=EpilogueSpec("relu", has_bias=True, has_scale_rows=True),
+    ),
+    "chains side by side with bias": lambda: lowered(
+        rows("float16", 256, 65536), rows("float16", 65536, 256), "native", "sm_90",
+        epilogue=EpilogueSpec("gelu", has_bias=True), bias=rows("float16", 256),
+    ),
+    "a batch with a bias of each": lambda: lowered(
+        rows("float16", 3, 96, 64), rows("float16", 3, 64, 64), "native", "sm_90",
+        epilogue=EpilogueSpec("silu", has_bias=True), bias=rows("float16", 3, 1, 64),
+    ),
     "arranged": lambda: lowered(
         rows("float16", 4095, 4095), rows("float16", 4095, 4095), "native", "sm_90"
     ),
@@ -79,12 +101,14 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_every_argument_of_every_launch_is_the_ordinary_roads(name: str, queued: list[Any]) -> None:
     lowering = CASES[name]()
-    a, b, d, c, workspace, flags, _ = ADDRESSES
-    has_c = lowering.form.problem.c is not None
-    named = {"a": a, "b": b, "d": d, **({"c": c} if has_c else {})}
-    wanted = list(lowering.launches(named, workspace=workspace, flags=flags))
-    for queue, pick in prepared_launches(lowering, 0):
-        queue(7, pick((a, b, d, c if has_c else 0, workspace, flags, 0)))
+    named = dict(zip(NAMES, ADDRESSES, strict=True))
+    workspace = named.pop("workspace")
+    form = lowering.form
+    present = {form.caller_name(name) for name in named if getattr(form.problem, name) is not None}
+    named = {name: at if name in present else 0 for name, at in named.items()}
+    wanted = list(lowering.launches(named, workspace=workspace, flags=FLAGS))
+    for queue in prepared_launches(lowering, 0, FLAGS):
+        queue(7, tuple({**named, "workspace": workspace}[name] for name in NAMES))
     assert queued == [
         (
             one.instance.entry, one.grid, (one.instance.threads,), one.arguments, one.maps,
@@ -96,7 +120,7 @@ def test_every_argument_of_every_launch_is_the_ordinary_roads(name: str, queued:
 
 def test_the_cases_are_of_every_kind() -> None:
     made = {name: make() for name, make in CASES.items()}
-    counts = {name: len(prepared_launches(one, 0)) for name, one in made.items()}
+    counts = {name: len(prepared_launches(one, 0, FLAGS)) for name, one in made.items()}
     assert counts["one launch"] == 1
     assert counts["arranged"] == 3
     assert counts["chains side by side"] == 2
@@ -113,17 +137,17 @@ def test_the_cases_are_of_every_kind() -> None:
 def test_scalars_without_a_difference_stay_constants(queued: list[Any], alpha: float) -> None:
     """Overflow and NaN are values like others: 1e300 is an infinity to float32."""
     lowering = lowered(rows("float16", 64, 64), rows("float16", 64, 64), "native", "sm_90", alpha=alpha)
-    ((queue, pick),) = prepared_launches(lowering, 0)
-    queue(7, pick(ADDRESSES))
-    (wanted,) = lowering.launches(dict(zip("abd", ADDRESSES, strict=False)), flags=ADDRESSES[5])
+    (queue,) = prepared_launches(lowering, 0, FLAGS)
+    queue(7, ADDRESSES)
+    (wanted,) = lowering.launches(dict(zip("abd", ADDRESSES, strict=False)), flags=FLAGS)
     assert repr(queued[-1][3]) == repr(wanted.arguments)
 
 
 def test_a_launch_may_begin_early_where_its_own_kernel_waits(queued: list[Any]) -> None:
     def early(name: str) -> list[bool]:
         queued.clear()
-        for queue, pick in prepared_launches(CASES[name](), 0):
-            queue(7, pick(ADDRESSES))
+        for queue in prepared_launches(CASES[name](), 0, FLAGS):
+            queue(7, ADDRESSES)
         return [one[-1] for one in queued]
 
     assert early("one launch") == [False]
@@ -144,9 +168,9 @@ def test_constants_that_look_like_addresses_stay_constants(queued: list[Any]) ->
         lowering = lowered(
             Operand("float32", (1, 64), (stride, 1)), rows("float32", 64, 64), "scalar", "sm_80"
         )
-        ((queue, pick),) = prepared_launches(lowering, 0)
-        queue(7, pick(ADDRESSES))
-        (wanted,) = lowering.launches(dict(zip("abd", ADDRESSES, strict=False)), flags=ADDRESSES[5])
+        (queue,) = prepared_launches(lowering, 0, FLAGS)
+        queue(7, ADDRESSES)
+        (wanted,) = lowering.launches(dict(zip("abd", ADDRESSES, strict=False)), flags=FLAGS)
         assert stride in wanted.arguments
         assert queued[-1][3] == wanted.arguments
 
@@ -159,6 +183,6 @@ def test_long_batches_and_empty_results_are_not_kept() -> None:
         "sm_80",
     )
     assert len(list(long.launches(dict.fromkeys("abd", 1 << 20)))) == 18
-    assert prepared_launches(long, 0) == ()
+    assert prepared_launches(long, 0, FLAGS) == ()
     empty = lowered(rows("float16", 0, 64), rows("float16", 64, 64), "native", "sm_80")
-    assert prepared_launches(empty, 0) == ()
+    assert prepared_launches(empty, 0, FLAGS) == ()

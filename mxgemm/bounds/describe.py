@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from mxgemm.bounds.factors import factors, moduli_bits, upward
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+
+from mxgemm.bounds.factors import factors, moduli_bits
 from mxgemm.configs import Configuration, unit_arithmetic
 
 __all__ = ["describe", "leading"]
@@ -37,6 +40,14 @@ def leading(configuration: Configuration, arch: str, k: int) -> float | None:
     return factors(configuration, arch, k).leading
 
 
+def _rounded_up(factor: Fraction | None) -> str:
+    """Three digits, never below the factor."""
+    if factor is None:
+        return "inf"
+    up = Context(prec=3, rounding=ROUND_CEILING)
+    return f"{float(up.divide(Decimal(factor.numerator), Decimal(factor.denominator))):.3g}"
+
+
 def describe(configuration: Configuration, arch: str, k: int) -> str:
     """The bound of P = A·B in one line, T = |A||B|, T̂ its aligned form.
 
@@ -52,8 +63,8 @@ def describe(configuration: Configuration, arch: str, k: int) -> str:
         return _describe_moduli(configuration, k)
     parts = []
     if found.operand:
-        parts.append(f"{upward(found.operand):.3g}·T")
-    parts.append(f"{upward(found.accumulation):.3g}·T̂")
+        parts.append(f"{_rounded_up(found.operand)}·T")
+    parts.append(f"{_rounded_up(found.accumulation)}·T̂")
     if configuration.scaling != "none":
         parts.append("2^-39·(row maxima·|B| + |A|·column maxima)")
     elif configuration.rounds_to == "f16":
@@ -79,6 +90,7 @@ def _how(configuration: Configuration, arch: str, k: int) -> str:
     products = len(configuration.products)
     what = f"{products} products, " if products > 1 else ""
     many = "s" if chains != 1 else ""
-    return (
-        f"{what}{chains} chain{many} of {length}, groups of {row.group} truncated at 2^-{row.fraction_bits}"
-    )
+    sections = -(-k // configuration.section) if configuration.section else 1
+    within = f" in {sections} sections" if sections > 1 else ""
+    groups = f"groups of {row.group} truncated at 2^-{row.fraction_bits}"
+    return f"{what}{chains} chain{many} of {length}{within}, {groups}"

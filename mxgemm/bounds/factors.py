@@ -121,13 +121,19 @@ def _chain(row: UnitArithmetic, n: int, pairs: tuple[Fraction, ...]) -> Fraction
     return total
 
 
+def _additions(configuration: Configuration, k: int) -> int:
+    """Rounded additions that a chain's result passes through at most; see "Sections added"."""
+    section = min(k, configuration.section or k)
+    chains, sections = -(-section // min(section, configuration.chain or k)), -(-k // section)
+    return chains - 1 + sections - 1
+
+
 def _truncating(configuration: Configuration, row: UnitArithmetic, k: int) -> Fraction | None:
     split = split_of(configuration)
     weights = split.weights if split else (Fraction(1),)
     pairs = tuple(weights[i - 1] * weights[j - 1] for i, j in configuration.products)
     length = min(k, configuration.chain or k)
-    chains = -(-k // length)
-    summed = gamma(chains - 1, power(-24))
+    summed = gamma(_additions(configuration, k), power(-24))
     if summed is None:
         return None
     return _chain(row, length, pairs) + summed * sum(pairs)

@@ -19,6 +19,7 @@ __all__ = [
     "available",
     "bindings",
     "call",
+    "call_if_known",
     "check_process",
     "constant",
     "core",
@@ -48,6 +49,7 @@ _HINTS = {
     "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT": "another stream is capturing a CUDA graph: pass it as stream=",
     "CUDA_ERROR_ILLEGAL_ADDRESS": "an earlier kernel of this process read or wrote outside its arrays",
 }
+_LACKING = ("CUDA_ERROR_NOT_FOUND", "CUDA_ERROR_NOT_SUPPORTED")
 
 
 class DriverError(MxgemmError, RuntimeError):
@@ -156,10 +158,23 @@ def call(function: str, *arguments: Any) -> Any:
         Without a usable device, and after a fork.
     """
     check_process()
+    return _outputs(function, *getattr(_driver(), function)(*arguments))
+
+
+def call_if_known(function: str, *arguments: Any) -> Any:
+    """As :func:`call`; None where bindings, driver or device lack the function."""
+    check_process()
     driver = _driver()
-    status, *results = getattr(driver, function)(*arguments)
+    try:
+        status, *results = getattr(driver, function)(*arguments)
+    except (AttributeError, RuntimeError):  # of bindings without the name, and of a driver without it
+        return None
+    return None if status.name in _LACKING else _outputs(function, status, *results)
+
+
+def _outputs(function: str, status: Any, *results: Any) -> Any:
     if status.value != 0:
-        _, text = driver.cuGetErrorString(status)
+        _, text = _driver().cuGetErrorString(status)
         detail = text.decode() if isinstance(text, bytes) else str(text)
         raise DriverError(function, f"{status.name} ({detail})")
     return results[0] if len(results) == 1 else tuple(results)

@@ -3,21 +3,26 @@
 :class:`BoundLaunch` is for parameters of 8 bytes of which only the leading pointers change; a call with the
 pointers and the stream of an earlier one writes nothing at all before it asks the driver.  Tensor maps may
 lead the parameters, which follow the pointers.  :class:`Launcher` takes any arguments.  Both go to
-cuLaunchKernelEx through ctypes, with memory that is laid out once for each launch that is under way.
+cuLaunchKernelEx through ctypes, with memory that is laid out once for each launch that is under way: one
+buffer of all parameters for a bound launch whose driver tells where its kernel reads them (CUDA 12.4), else
+an address of each.
 """
 
 from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from mxgemm.device import driver
-from mxgemm.device.launch_frame import Configuration, Frame
+from mxgemm.device.launch_frame import Buffer, Configuration, Frame, Scattered
+from mxgemm.device.parameter_layout import first_offset
 from mxgemm.device.scalar_layout import SLOT, ScalarLayout
-from mxgemm.device.tensor_map import EncodedMap, TensorMap
+from mxgemm.device.tensor_map import MAP_BYTES, EncodedMap, TensorMap
 
 if TYPE_CHECKING:
     from mxgemm.device.kernel import CompiledKernel
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["BoundLaunch", "Launcher", "launch"]
 
 process = driver.Process  # read at every launch, which a call of check_process would cost a twentieth
+_WORD = 8  # bytes of a pointer, a long long and a double
 _LAUNCHERS = 1024  # launch configurations kept for one-off launches
 
 
@@ -37,8 +43,9 @@ class _Prepared:
         self.kernel, self._configuration = kernel, configuration
         self._several = driver.count() > 1
 
-    def _frame(self, places: list[int]) -> Frame:
-        return Frame(int(self.kernel.handle), self._configuration, places)
+    def frame(self, parameters: Scattered | Buffer) -> Frame:
+        """A frame for parameters that lie there."""
+        return Frame(int(self.kernel.handle), self._configuration, parameters)
 
     def _is_elsewhere(self) -> bool:
         """Whether another device than the kernel's is current in this thread; raise after a fork."""
@@ -124,11 +131,11 @@ class Launcher(_Prepared):
         except IndexError:
             memory = (ctypes.c_byte * made.layout.nbytes)()
             first = ctypes.addressof(memory)
-            frame = self._frame(list(range(first, first + made.layout.nbytes, SLOT)))
+            frame = self.frame(Scattered(range(first, first + made.layout.nbytes, SLOT)))
         made.layout.write(memory, arguments)
         if frame.stream != stream:
             frame.send_to(stream)
-        status = frame.launch()
+        status = frame.launch(*frame.arguments)
         made.unused.append((frame, memory))
         if status and self._must_retry(status):
             with driver.on_device(self.kernel.ordinal):
@@ -136,32 +143,37 @@ class Launcher(_Prepared):
 
 
 class _Pointers:
-    """The frame of a bound launch with its parameters: maps, pointers, constants.
+    """The frame of a bound launch with its parameters in one block of memory: maps, pointers, constants.
 
     Attributes
     ----------
     given : tuple of int or None
-        The pointers that are written.
+        What :meth:`write` was given last.
     """
 
-    __slots__ = ("_maps", "_pack", "_values", "frame", "given")
+    __slots__ = ("_buffer", "_maps", "_pack", "_pick", "_values", "frame", "given")
 
     def __init__(self, launch: BoundLaunch) -> None:
-        count = len(launch.parameters) // 8
-        self._values = (ctypes.c_int64 * count).from_buffer_copy(launch.parameters)
-        self._pack = launch.pack
-        self._maps = [(position, EncodedMap(spec)) for position, spec in launch.maps]
-        first = ctypes.addressof(self._values)
-        places = [*(made.address for _, made in self._maps), *range(first, first + 8 * count, 8)]
-        self.frame = launch.frame_at(places)
+        self._buffer = Buffer(launch.before or 0, sum(launch.sizes))
+        *places, _end = accumulate(launch.sizes, initial=self._buffer.first)
+        self._maps = [
+            (position, EncodedMap(spec, place))
+            for (position, spec), place in zip(launch.maps, places, strict=False)
+        ]
+        words = self._buffer.first + MAP_BYTES * len(launch.maps)
+        ctypes.memmove(words, launch.parameters, len(launch.parameters))
+        self._values = (ctypes.c_int64 * (len(launch.parameters) // _WORD)).from_address(words)
+        self._pack, self._pick = launch.pack, launch.pick
+        self.frame = launch.frame(Scattered(places) if launch.before is None else self._buffer)
         self.given: tuple[int, ...] | None = None
 
-    def write(self, pointers: tuple[int, ...]) -> None:
+    def write(self, given: tuple[int, ...]) -> None:
         """Let the next launches have these pointers, and aim the maps at them; what fails ends this frame."""
+        pointers = given if self._pick is None else self._pick(given)
         self._pack(self._values, 0, *pointers)
         for position, made in self._maps:
             made.aim(pointers[position])
-        self.given = pointers
+        self.given = given
 
 
 class BoundLaunch(_Prepared):
@@ -180,9 +192,12 @@ class BoundLaunch(_Prepared):
         Each with the position among the pointers of the address that it starts at.
     programmatic : bool
         As for :class:`Launcher`.
+    pick : callable, optional
+        Takes the pointers from what :meth:`queue` is given, where that is something else; it is not asked
+        again while that repeats.
     """
 
-    __slots__ = ("_unused", "maps", "pack", "parameters")
+    __slots__ = ("_unused", "before", "maps", "pack", "parameters", "pick", "sizes")
 
     def __init__(  # noqa: PLR0917  # in the driver's order
         self,
@@ -194,30 +209,30 @@ class BoundLaunch(_Prepared):
         maps: tuple[tuple[int, TensorMap], ...] = (),
         *,
         programmatic: bool = False,
+        pick: Callable[[tuple[int, ...]], tuple[int, ...]] | None = None,
     ) -> None:
         super().__init__(kernel, Configuration(grid, block, kernel.shared_bytes, None, programmatic))
-        self.maps = maps
+        self.maps, self.pick = maps, pick
         self.pack = struct.Struct(f"={pointers}Q").pack_into
         codes = "".join("d" if isinstance(value, float) else "q" for value in constants)
         self.parameters = struct.pack(f"={pointers}Q{codes}", *(0,) * pointers, *constants)
+        self.sizes = [MAP_BYTES] * len(maps) + [_WORD] * (pointers + len(constants))
+        self.before = first_offset(kernel, self.sizes)
         self._unused: list[_Pointers] = []  # no thread is using these; list.pop and append are atomic
-
-    def frame_at(self, places: list[int]) -> Frame:
-        """A frame for parameters at these addresses."""
-        return self._frame(places)
 
     def __call__(self, stream: int, *pointers: int) -> None:
         """As :meth:`queue`."""
         self.queue(stream, pointers)
 
-    def queue(self, stream: int, pointers: tuple[int, ...]) -> None:
+    def queue(self, stream: int, given: tuple[int, ...]) -> None:
         """Queue one launch; allocates nothing on the device, compiles nothing and waits for nothing.
 
         Parameters
         ----------
         stream : int
             A handle.
-        pointers : tuple of int
+        given : tuple of int
+            The pointers, or what ``pick`` takes them from.
 
         Raises
         ------
@@ -228,22 +243,30 @@ class BoundLaunch(_Prepared):
         """
         if (self._several or process.forked) and self._is_elsewhere():
             with driver.on_device(self.kernel.ordinal):
-                self.queue(stream, pointers)
+                self.queue(stream, given)
             return
         try:
             one = self._unused.pop()
         except IndexError:
             one = _Pointers(self)
-        if one.given != pointers:
-            one.write(pointers)
+        if one.given is not given and one.given != given:
+            try:
+                one.write(given)
+            except driver.DriverError:
+                if driver.is_current(self.kernel.ordinal):
+                    raise
+                # A thread that never used CUDA lacks the context that encoding a map needs.
+                with driver.on_device(self.kernel.ordinal):
+                    self.queue(stream, given)
+                return
         frame = one.frame
         if frame.stream != stream:
             frame.send_to(stream)
-        status = frame.launch()
+        status = frame.launch(*frame.arguments)
         self._unused.append(one)
         if status and self._must_retry(status):
             with driver.on_device(self.kernel.ordinal):
-                self.queue(stream, pointers)
+                self.queue(stream, given)
 
 
 def launch(

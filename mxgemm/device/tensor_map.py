@@ -12,9 +12,9 @@ from functools import lru_cache
 
 from mxgemm.device import driver
 
-__all__ = ["EncodedMap", "TensorMap"]
+__all__ = ["MAP_BYTES", "EncodedMap", "TensorMap"]
 
-_BYTES, _ALIGNMENT = 128, 64  # of a CUtensorMap (CUDA driver API, cuTensorMapEncodeTiled)
+MAP_BYTES = 128  # of a CUtensorMap
 _SINCE = 12000  # the driver API's version that has them
 _AXES = 3
 # CUtensorMapDataType: by bytes of an element where copies only move bytes and fill with zeros.
@@ -74,23 +74,25 @@ def _replace_address() -> Callable[..., int]:
 
 
 class EncodedMap:
-    """Memory that holds one encoded map, for one launch at a time.
+    """One encoded map, for one launch at a time.
+
+    Parameters
+    ----------
+    spec : TensorMap
+    address : int
+        Where the caller keeps 128 bytes on the host, aligned to 64, for as long as the map is used.
 
     Attributes
     ----------
     address : int
-        Of the map, on the host.
     target : int
         The device address that it starts at; 0 before the first.
     """
 
-    __slots__ = ("_memory", "_replace", "_spec", "address", "target")
+    __slots__ = ("_replace", "_spec", "address", "target")
 
-    def __init__(self, spec: TensorMap) -> None:
-        self._spec = spec
-        self._memory = (ctypes.c_ubyte * (_BYTES + _ALIGNMENT))()
-        first = ctypes.addressof(self._memory)
-        self.address = first + -first % _ALIGNMENT
+    def __init__(self, spec: TensorMap, address: int) -> None:
+        self._spec, self.address = spec, address
         self._replace = _replace_address()
         self.target = 0
 

@@ -86,6 +86,7 @@ def product_class(
     rounded = configuration.rounds_to in ("f16", "bf16")
     d_turned = p.d.row_stride == 1 and p.d.col_stride != 1
     c = None if p.c is None else flip(p.c) if d_turned else p.c
+    single = d_turned and p.n == 1  # a column goes by element: the copy engine's hop would come last
     return ProductClass(
         configuration, arch, accumulator,
         _operand_class(p.a, True, alignment["a"], rounded, family.takes_inner_strides),
@@ -93,7 +94,7 @@ def product_class(
         _epilogue_class(p, accumulator, alignment["d"]),
         min(len(p.batch), family.batch_axes), p.k,
         reads_c=p.reads_c,
-        d_piece=_piece(flip(p.d) if d_turned else p.d, alignment["d"]),
+        d_piece=1 if single else _piece(flip(p.d) if d_turned else p.d, alignment["d"]),
         c_piece=_c_piece(c, alignment["c"]) if c else 1,
         d_turned=d_turned,
         bias_along=_bias_axis(p.bias, p) if p.bias else "entries",

@@ -16,7 +16,7 @@ from mxgemm.kernels import mma_sync, scalar
 from mxgemm.kernels.canonical import Canonical
 from mxgemm.kernels.hopper import model
 from mxgemm.kernels.hopper import selection as hopper
-from mxgemm.kernels.hopper.orientation import upright
+from mxgemm.kernels.hopper.orientation import orientations
 from mxgemm.kernels.instance import MAX_BATCH_AXES, KernelInstance
 from mxgemm.kernels.operands import layout_of
 from mxgemm.kernels.packing import PackedForm
@@ -64,8 +64,9 @@ class Family:
         Why the next family should compute a problem in canonical form rather than this one after these
         copies (bytes of each) at this cost, on so many multiprocessors, with or without workspace; None
         where this one should.
-    orient : callable
-        The canonical form that suits the family best: as it is, or its transpose.
+    forms : callable
+        The canonical forms of a problem that the family considers, as it is or its transpose or both; the
+        first one at equal cost.
     copying : callable
         Microseconds that copies of so many bytes in so many launches add, where ``is_timed``.
     """
@@ -80,7 +81,7 @@ class Family:
     batch_axes: int = MAX_BATCH_AXES
     is_timed: bool = False
     declines: Declines = _never_declines
-    orient: Callable[[Canonical], Canonical] = lambda form: form
+    forms: Callable[[Canonical], tuple[Canonical, ...]] = lambda form: (form,)
     copying: Callable[[int, int], float] = lambda _bytes, _launches: 0.0
 
 
@@ -124,7 +125,7 @@ def _reads_any(_x: Matrix, _is_a: bool, _problem: GemmProblem, _alignment: int) 
 KERNELS: tuple[Family, ...] = (
     Family(
         "wgmma", hopper.admits, hopper.instances, model.cost, hopper.packs, hopper.takes,
-        batch_axes=1, is_timed=True, declines=hopper.declines, orient=upright,
+        batch_axes=1, is_timed=True, declines=hopper.declines, forms=orientations,
         copying=model.arranging,
     ),
     Family("mma.sync", _mma_sync_admits, mma_sync.instances, _busiest_share, _without_unit_stride),

@@ -2,7 +2,9 @@
 
 The set is defined here and nowhere else.  It has every configuration with a kernel, in every mix of its
 element types, and for each of them: both layouts of both operands, aligned and not, on a ladder of shapes
-that brings out every tile; and on one small shape every other property that a kernel's code depends on.
+that brings out small and large tiles; on one small shape every other property that a kernel's code depends
+on; for each tile on offer a D of one whole wave of it; and every product that is timed, made shorter along
+K where that leaves its kernels as they are.
 """
 
 from __future__ import annotations
@@ -13,12 +15,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
-from mxgemm.configs import CONFIGURATIONS, Configuration
+from mxgemm.configs import CONFIGURATIONS, Configuration, configuration
 from mxgemm.errors import UnsupportedError
-from mxgemm.kernels import KernelInstance, PackInstance
+from mxgemm.kernels import KernelInstance, PackInstance, candidates
 from mxgemm.kernels.names import SIZES
 from mxgemm.problem import default_out_dtype, out_dtypes
-from mxgemm.report.cases import Case, Layout, Product
+from mxgemm.report.cases import MULTIPROCESSORS, Case, Layout, Product
+from mxgemm.report.timed import shortened, timed_cases
 
 __all__ = [
     "EPILOGUES",
@@ -38,9 +41,13 @@ LADDER = (
 
 SMALL = LADDER[0]
 
-# Products along K: six stages or more of every tile, and rows of whole 16-byte pieces.
+# Products along K: three stages or more of every tile, and rows of whole 16-byte pieces.
 _DEPTH = {1: 400, 2: 200, 4: 100, 8: 100}
 _SCALAR_DEPTH = 48
+
+_WAVE_DEPTH = 768
+# Tiles below and beside each other: MULTIPROCESSORS, or a few less.
+_WAVES = ((12, 11), (11, 12), (6, 22), (22, 6), (7, 18), (18, 7), (4, 33), (33, 4))
 
 EPILOGUES: dict[str, dict[str, object]] = {
     "relu+bias": {"activation": "relu", "bias": "columns"},
@@ -119,15 +126,50 @@ def _cases_of(plain: Product) -> Iterator[Case]:
     yield Case(plain, Layout("steps", "reversed"))
     yield Case(plain, Layout(d="column"))
     yield Case(plain, Layout(d="steps"))
-    if row.chain:
+    if row.part:
         for (m, n), layout in itertools.product(LADDER[:5], (Layout(), Layout(padding=1, offset=1))):
-            yield Case(replace(plain, m=m, n=n, k=row.chain + plain.k), layout)
+            yield Case(replace(plain, m=m, n=n, k=row.part + plain.k), layout)
+
+
+def _whole_waves(arch: str) -> Iterator[Case]:
+    """For each tile on offer a D of one tile for each multiprocessor that is computed by it.
+
+    Which of a few types and layouts offer the tile, and of which shape such a D must be, is tried out here.
+    """
+    reached: set[tuple[int, int]] = set()
+    for case in _roomy(arch):
+        found = candidates(case.problem, case.product.configuration, arch, multiprocessors=MULTIPROCESSORS)
+        offered = dict.fromkeys(one.lowering.instance.tile_shape for one in found)
+        for tile, (down, across) in itertools.product(offered, _WAVES):
+            product = replace(case.product, m=down * tile[0], n=across * tile[1])
+            one = replace(case, product=product)
+            if tile not in reached and one.lowering(arch).instance.tile_shape == tile:
+                reached.add(tile)
+                yield one
+
+
+def _roomy(arch: str) -> Iterator[Case]:
+    """Large products of one chain, of several, and of the shortest chains."""
+    chain = configuration("float16", "float16", "native").chain or 0
+    for dtype, layout, k in (
+        ("float16", Layout(b="column"), _WAVE_DEPTH), ("float16", Layout(), _WAVE_DEPTH),
+        ("float8_e4m3fn", Layout(b="column"), _WAVE_DEPTH),
+        ("float16", Layout(b="column"), chain + _WAVE_DEPTH),
+    ):  # fmt: skip
+        if arch in configuration(dtype, dtype, "native").kernels:
+            yield Case(Product(dtype, dtype, "native", 4096, 4096, k), layout)
 
 
 def covering_cases(arch: str) -> Iterator[Case]:
-    """The canonical covering set for an architecture of the configuration table, smallest D first."""
+    """The canonical covering set for an architecture of the configuration table.
+
+    Smallest D first for each configuration, then among the timed products: a kernel is listed with the first
+    case that runs it, and compared there.
+    """
     for plain in products_of(arch):
         yield from _cases_of(plain)
+    yield from _whole_waves(arch)
+    yield from (shortened(case, arch) for case in timed_cases(arch))
 
 
 def source_sha256(kernel: KernelInstance | PackInstance) -> str:

@@ -1,8 +1,9 @@
-"""Whole products on a truncating unit: chains along K, and the float32 sum of their results.
+"""Whole products on a truncating unit: chains along K, and the float32 sums of their results.
 
 For each chain the products of the configuration run in its order, each over the whole
-chain in k order, into one unit accumulator started at +0; the float32 sum adds the
-chain's result to nearest.
+chain in k order, into one unit accumulator started at +0; the float32 sum of the chain's
+section, started at +0, adds the chain's result to nearest; the total, started at +0, adds
+the sums of the sections, in order, to nearest.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class _Product:
         self.pairs = [(j, i) for i, j in pairs] if turned else pairs
         self.depth = a.arrays[0].shape[1]
         self.chain = configuration.chain or max(self.depth, 1)
+        self.section = configuration.section or max(self.depth, 1)
         self.unit = unit
 
     def _run_chain(self, rows: slice, columns: slice, ks: slice, c: Float64) -> None:
@@ -67,12 +69,15 @@ class _Product:
     def tile(self, rows: slice, columns: slice) -> Float32:
         """The float32 sums of one tile."""
         shape = (rows.stop - rows.start, columns.stop - columns.start, *self.a.arrays[0].shape[2:])
-        total = np.zeros(shape, np.float32)
+        total, section = np.zeros(shape, np.float32), np.empty(shape, np.float32)
         accumulator = np.empty(shape, np.float64)
-        for ks in _spans(0, self.depth, self.chain):
-            accumulator[...] = 0.0
-            self._run_chain(rows, columns, ks, accumulator)
-            total += accumulator.astype(np.float32)
+        for part in _spans(0, self.depth, self.section):
+            section[...] = 0.0
+            for ks in _spans(part.start, part.stop, self.chain):
+                accumulator[...] = 0.0
+                self._run_chain(rows, columns, ks, accumulator)
+                section += accumulator.astype(np.float32)
+            total += section
         return total
 
 
@@ -94,7 +99,7 @@ def chained_product(
     b : Terms of (N, K[, G])
         With a last axis, G products side by side.
     configuration : Configuration
-        Gives the products, their order and the chain length.
+        Gives the products, their order and the lengths of chains and sections.
     unit : UnitArithmetic
         A row of kind "truncating" with a float32 output.
     turned : bool

@@ -11,13 +11,16 @@ from mxgemm import kernels
 from mxgemm.configs import configuration
 from mxgemm.errors import VerificationError
 from mxgemm.kernels import remembered
+from mxgemm.kernels.hopper.chain_sum import ChainSumInstance
+from mxgemm.kernels.hopper.instance import HopperInstance
 from tests.autotune.products import A, B, candidates
 from tests.autotune_fakes import TimedDriver
 
 
-def test_all_candidates_compute_the_configuration_in_the_same_chains() -> None:
+def test_all_candidates_compute_the_configuration_in_the_same_parts() -> None:
     for dtype, precision, k in (
         ("float16", "native", 9000),
+        ("float8_e4m3fn", "native", 9008),
         ("float32", "tf32", 9000),
         ("int8", "exact", 64),
     ):
@@ -28,9 +31,7 @@ def test_all_candidates_compute_the_configuration_in_the_same_chains() -> None:
             kernel: Any = one.lowering.instance
             assert kernel.accumulator == row.accumulator
             if precision != "exact":
-                assert row.chain in (getattr(kernel, "chain", None), _products_of_a_chain(kernel)), str(
-                    kernel
-                )
+                assert _products_of_a_part(kernel) == row.part, str(kernel)
 
 
 def _posed(a: mx.ArraySpec, b: mx.ArraySpec) -> Any:
@@ -39,8 +40,13 @@ def _posed(a: mx.ArraySpec, b: mx.ArraySpec) -> Any:
     return pose(a.view.operand, b.view.operand)[0]
 
 
-def _products_of_a_chain(kernel: Any) -> int | None:
-    return kernel.chain * kernel.depth if hasattr(kernel, "depth") else None
+def _products_of_a_part(kernel: Any) -> int:
+    """What the kernel adds to the total as it stands: a section, or a chain where there are none."""
+    if isinstance(kernel, ChainSumInstance):
+        return kernel.part
+    if isinstance(kernel, HopperInstance):
+        return (kernel.section or kernel.chain) * kernel.depth
+    return int(kernel.chain)
 
 
 def test_a_candidate_with_other_bits_is_an_error_and_nothing_is_remembered(on: TimedDriver) -> None:

@@ -1,6 +1,8 @@
 """The factors of T and T̂ that need no operands."""
 
 import math
+import re
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -71,6 +73,34 @@ def test_chains_add_one_rounding_each() -> None:
     assert three == one + 2 * U / (1 - 2 * U)
 
 
+FLOAT8 = configuration("float8_e5m2", "float8_e5m2", "native")
+
+
+@pytest.mark.parametrize(
+    ("k", "additions"),
+    [(8192, 63), (8193, 64), (16384, 64), (16385, 65), (65536, 63 + 7), (65537, 63 + 8)],
+)
+def test_a_section_adds_64_chains_and_the_total_the_sections(k: int, additions: int) -> None:
+    one, found = (factors(FLOAT8, "sm_90", depth).accumulation for depth in (128, k))
+    assert one is not None
+    assert found == one + additions * U / (1 - additions * U)
+
+
+@pytest.mark.parametrize("k", [8193, 8321, 16384, 20000, 65536, 10**6])
+def test_sections_loosen_no_bound(k: int) -> None:
+    found, one_master = (
+        factors(row, "sm_90", k).accumulation for row in (FLOAT8, replace(FLOAT8, section=None))
+    )
+    assert found is not None
+    assert one_master is not None
+    assert found <= one_master
+
+
+def test_words_name_the_sections_where_there_are_several() -> None:
+    assert "64 chains of 128, groups" in bounds.describe(FLOAT8, "sm_90", 8192)
+    assert "157 chains of 128 in 3 sections, groups" in bounds.describe(FLOAT8, "sm_90", 20000)
+
+
 @pytest.mark.parametrize(
     ("precision", "nominal"),
     [
@@ -99,6 +129,16 @@ def test_factors_are_rounded_up() -> None:
     assert Fraction(upward(third)) >= third
     assert Fraction(math.nextafter(upward(third), 0)) < third
     assert upward(Fraction(1, 2**1075)) == 2.0**-1074
+
+
+@pytest.mark.parametrize(("config", "arch"), PAIRS)
+@pytest.mark.parametrize("k", [1, 100, 4096, 20000])
+def test_words_never_state_less_than_the_factor(config, arch, k: int) -> None:
+    words, found = bounds.describe(config, arch, k), factors(config, arch, k)
+    for symbol, factor in (("T", found.operand), ("T̂", found.accumulation)):
+        stated = re.search(rf"([0-9.e+-]+)·{symbol}(?!\u0302)", words)
+        if stated and not config.moduli and factor is not None:
+            assert factor <= Fraction(stated[1]) <= factor * Fraction(101, 100)
 
 
 def test_a_split_weighs_each_product_by_what_ran_before_it() -> None:

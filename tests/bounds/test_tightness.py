@@ -97,6 +97,25 @@ def test_float8_chains_reach_their_bound(source: str, digits: int, k: int) -> No
     assert reached >= 0.5
 
 
+@pytest.mark.parametrize("source", ["float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize("k", [8192, 8193, 3 * 8192 + 128])
+def test_additions_of_chains_and_sections_reach_their_bound(source: str, k: int) -> None:
+    """Chains of one product are exact; each addition but the first loses half a unit of 2^LARGE to a tie."""
+    a, b = np.zeros((1, k)), np.zeros((k, 1))
+    a[0, :8192:128] = b[:8192:128, 0] = 2.0 ** ((LARGE - 24) // 2)
+    a[0, 8192::8192] = b[8192::8192, 0] = 2.0 ** ((LARGE - 24) // 2)
+    a[0, 0] = b[0, 0] = 2.0 ** (LARGE // 2)
+    asked = product("native", typed(a, source), typed(b, source))
+    result = asked.run()
+    error = abs(Fraction(float(result[0, 0])) - dot(a[0], b[:, 0]))
+    one, whole = (factors(asked.configuration, "sm_90", depth).accumulation for depth in (128, k))
+    assert one is not None
+    assert whole is not None
+    reached = error / ((whole - one) * dot(a[0], b[:, 0]))
+    assert 0.99 <= reached <= 1
+    assert asked.check(result).passed
+
+
 @pytest.mark.parametrize("precision", ["bf16x3", "bf16x6", "bf16x9", "tf32x3", "f16x3"])
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("k", [64, 640])

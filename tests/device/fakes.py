@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from enum import IntEnum
+from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,8 @@ class Status(IntEnum):
     CUDA_SUCCESS = 0
     CUDA_ERROR_INVALID_VALUE = 1
     CUDA_ERROR_INVALID_CONTEXT = 201
+    CUDA_ERROR_NOT_FOUND = 500
+    CUDA_ERROR_NOT_SUPPORTED = 801
 
 
 _FIXED = {
@@ -32,6 +35,35 @@ _FIXED = {
 _TAKES_ADDRESSES = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
 _ALLOCATES = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
 _ASKS_A_STREAM = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 2)
+
+
+FIRST_MAP = 0x30  # where sm_90 has a map that comes first, as its bank of parameters begins at 0x210
+
+
+def handle_of(parameters: int, maps: int = 0) -> int:
+    """The handle of a fake kernel, which tells its number of parameters and of the maps among them."""
+    return maps << 8 | parameters
+
+
+def places_of(handle: int) -> list[tuple[int, int]]:
+    """Offset and bytes of each parameter of a fake kernel: maps and then words."""
+    maps, count = divmod(handle, 1 << 8)
+    sizes = [128] * maps + [8] * (count - maps)
+    return list(zip(accumulate(sizes, initial=FIRST_MAP if maps else 0), sizes, strict=False))
+
+
+def _at_addresses(addresses: int, count: int) -> list[int]:
+    """Where parameters lie whose addresses are listed."""
+    return [one or 0 for one in (ctypes.c_void_p * count).from_address(addresses)] if count else []
+
+
+def _in_buffer(extra: int, places: list[tuple[int, int]]) -> list[int]:
+    """Where parameters lie in one buffer, which ends with the last."""
+    pointer, at, size, at_nbytes, end = (ctypes.c_void_p * 5).from_address(extra)
+    assert (pointer, size, end) == (1, 2, None)  # CU_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE, _END
+    nbytes = ctypes.c_size_t.from_address(at_nbytes or 0).value
+    assert nbytes == max((offset + size for offset, size in places), default=0)
+    return [(at or 0) + offset for offset, _ in places]
 
 
 class FakeDriver:
@@ -59,6 +91,7 @@ class FakeDriver:
         self.needs_context = False
         self.launched: list[tuple[int, ...]] = []
         self.attempts = 0
+        self.buffers: list[bool] = []  # of each launch, whether its parameters came in one
         self.told: list[list[tuple[int, ...]]] = []
         self._called: dict[str, Any] = {}
         self.calls: list[tuple[Any, ...]] = []
@@ -74,6 +107,8 @@ class FakeDriver:
                 return (Status.CUDA_ERROR_INVALID_VALUE, None)
             if name == "cuCtxGetDevice" and not self.contexts:
                 return (Status.CUDA_ERROR_INVALID_CONTEXT, None)
+            if name == "cuKernelGetParamInfo" and arguments[1] >= len(places_of(arguments[0])):
+                return (Status.CUDA_ERROR_INVALID_VALUE, None, None)
             return (Status.CUDA_SUCCESS, *self.answer(name, arguments))
 
         return function
@@ -89,7 +124,7 @@ class FakeDriver:
         called = self._called.setdefault(name, kind(function))
         return ctypes.cast(called, ctypes.c_void_p).value or 0
 
-    def launch(self, configuration: int, function: int, addresses: int, _extra: int) -> int:
+    def launch(self, configuration: int, function: int, addresses: int, extra: int) -> int:
         """Record (dimensions…, stream, current context, parameters…), read where the driver reads them."""
         current = self.contexts[-1] if self.contexts else 0
         self.attempts += 1
@@ -97,8 +132,9 @@ class FakeDriver:
             return Status.CUDA_ERROR_INVALID_VALUE
         if self.needs_context and not current:
             return Status.CUDA_ERROR_INVALID_CONTEXT
-        count = function or 0  # the fake kernel's handle is its number of parameters
-        where = (ctypes.c_void_p * count).from_address(addresses) if count else ()
+        places = places_of(function or 0)
+        where = _in_buffer(extra, places) if extra else _at_addresses(addresses, len(places))
+        self.buffers.append(bool(extra))
         values = [ctypes.c_int64.from_address(address).value for address in where]
         *dimensions, stream, attributes, told = struct.unpack(
             "=7I4xQQI4x", ctypes.string_at(configuration, 56)
@@ -151,6 +187,8 @@ class FakeDriver:
                 return (f"{library}/{entry.decode()}",)
             case "cuGetProcAddress", (asked, _, _):
                 return (self.procedure(asked.decode()), 0)
+            case "cuKernelGetParamInfo", (kernel, index):
+                return places_of(kernel)[index]
             case "cuDeviceGetCount", ():
                 return (self.devices,)
         return (_FIXED[name],) if name in _FIXED else ()

@@ -93,6 +93,16 @@ def test_a_fingerprint_holds_the_facts_and_not_the_pointer() -> None:
     assert array.fingerprint(np.zeros((2, 3)))[1] is None
 
 
+@pytest.mark.usefixtures("cupy")
+def test_three_fingerprints_at_once_are_those_one_by_one() -> None:
+    first = ndarray(np.zeros((2, 3)), 0x10000)
+    second, third = ndarray(np.zeros((3, 2), np.float32), 0x50000), ndarray(np.zeros((4, 3)).T, 0x60000, 1)
+    singles = [array.fingerprint(one) for one in (first, second, third)]
+    *pointers, facts = array.LIBRARIES[ndarray].fingerprints(first, second, third)
+    assert pointers == [pointer for pointer, _ in singles]
+    assert facts == sum((found for _, found in singles if found), ())
+
+
 def test_a_result_is_allocated_on_the_device_and_for_the_stream(cupy: FakeCupy) -> None:
     like = array.view(ndarray(np.zeros((2, 2)), ordinal=1))
     made = array.empty_like_owner(like, (3, 4), "bfloat16", stream=0x99)
@@ -109,17 +119,26 @@ def test_a_result_for_the_current_stream_changes_no_stream(cupy: FakeCupy) -> No
 
 @pytest.mark.parametrize("library", ["cupy", "torch"])
 def test_what_is_no_array_of_its_library_has_no_fingerprint(library: str) -> None:
-    assert array.fingerprint(type("dtype", (), {"__module__": library})()) == (0, None)
+    cls = type("dtype", (), {"__module__": library})
+    assert array.fingerprint(cls()) == (0, None)
+    assert array.LIBRARIES[cls].fingerprints(cls(), cls(), cls()) == (0, 0, 0, None)
+
+
+def test_arrays_of_other_libraries_have_no_fingerprints() -> None:
+    x = np.zeros((2, 2))
+    assert array.LIBRARIES[np.ndarray].fingerprints(x, x, x) == (0, 0, 0, None)
 
 
 def test_results_of_repeated_calls_are_made_without_changing_the_device(cupy: FakeCupy) -> None:
     like = array.view(ndarray(np.zeros((2, 2)), ordinal=1))
     allocate = array.allocator(like, (3, 4), "bfloat16")
     cupy.current_device = 1
-    made = array.view(allocate(None))
+    result, pointer = allocate(None)
+    made = array.view(result)
     assert (made.dtype, made.shape, made.strides, cupy.entered) == ("bfloat16", (3, 4), (4, 1), [])
+    assert pointer == made.pointer
     cupy.current_device = 0
-    assert array.view(allocate(None)).shape == (3, 4)
+    assert array.view(allocate(None)[0]).shape == (3, 4)
     assert cupy.entered == [("device", 1)]
 
 
@@ -349,11 +368,14 @@ def test_without_a_workspace_a_capture_is_refused(fake: SimpleNamespace) -> None
 def test_a_tensor_of_a_programs_own_class_gets_a_plain_result(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the ordinary road makes it: new_empty would give the program's class."""
 
+    def made(*told: Any) -> SimpleNamespace:
+        return SimpleNamespace(told=told, data_ptr=lambda: 0x70000)
+
     class Tensor:
         device = "cuda:0"
 
-        def new_empty(self, shape: tuple[int, ...], dtype: str) -> tuple[str, type, tuple[int, ...], str]:
-            return "new_empty", type(self), shape, dtype
+        def new_empty(self, *options: Any, **more: Any) -> SimpleNamespace:
+            return made("new_empty", type(self), *options, *more.values())
 
     class Parameter(Tensor):
         pass
@@ -363,10 +385,11 @@ def test_a_tensor_of_a_programs_own_class_gets_a_plain_result(monkeypatch: pytes
 
     torch = SimpleNamespace(
         Tensor=Tensor, nn=SimpleNamespace(Parameter=Parameter), float16="half",
-        empty=lambda shape, dtype, device: ("empty", device, shape, dtype),
+        empty=lambda shape, dtype, device: made("empty", device, shape, dtype),
     )  # fmt: skip
     monkeypatch.setitem(sys.modules, "torch", torch)  # type: ignore[arg-type]  # the face is enough
     allocate = array_torch.allocator(0, (2, 3), "float16")
     for kind in (Tensor, Parameter):
-        assert allocate(kind()) == ("new_empty", kind, (2, 3), "half")
-    assert allocate(Own()) == ("empty", "cuda:0", (2, 3), "half")
+        result, pointer = allocate(kind())
+        assert (result.told, pointer) == (("new_empty", kind, (2, 3), "half"), 0x70000)
+    assert allocate(Own())[0].told == ("empty", "cuda:0", (2, 3), "half")

@@ -18,12 +18,15 @@ from mxgemm.device import compiler, driver, launch_frame
 from mxgemm.device import launcher as launcher_module
 from mxgemm.device.tensor_map import TensorMap
 from mxgemm.errors import DTypeError, UnsupportedError
+from tests.device.fakes import Status, handle_of
 
 
-def kernel_on(ordinal: int, parameters: int = 0, shared_bytes: int = 0) -> device.CompiledKernel:
-    """A fake kernel with so many parameters."""
+def kernel_on(
+    ordinal: int, parameters: int = 0, shared_bytes: int = 0, *, maps: int = 0
+) -> device.CompiledKernel:
+    """A fake kernel with so many parameters, tensor maps included."""
     cubin = compiler.CompiledCubin(b"", "k", "sm_90a", "", compiler.Resources())
-    return device.CompiledKernel(cubin, ordinal, shared_bytes, parameters)
+    return device.CompiledKernel(cubin, ordinal, shared_bytes, handle_of(parameters, maps))
 
 
 def parameters_of(count: int, ordinal: int = 0) -> device.CompiledKernel:
@@ -59,7 +62,8 @@ def test_the_drivers_structure_is_the_one_that_the_bindings_lay_out(fake: Simple
     for value, name in enumerate(fields, 11):
         setattr(theirs, name, value)
     theirs.hStream = 0x77
-    ours = launch_frame.Frame(0, launch_frame.Configuration((11, 12, 13), (14, 15, 16), 17), [])
+    configuration = launch_frame.Configuration((11, 12, 13), (14, 15, 16), 17)
+    ours = launch_frame.Frame(0, configuration, launch_frame.Scattered([]))
     ours.send_to(0x77)
     size = ctypes.sizeof(ours._configuration)
     found = ctypes.string_at(ctypes.addressof(ours._configuration), size)
@@ -158,7 +162,7 @@ def test_one_off_launches_may_begin_early_where_they_say_so(
 ) -> None:
     """Kernels with tensor maps are bound, others are not; neither may be taken for its sibling."""
     monkeypatch.setattr(launcher_module, "EncodedMap", NoMap)
-    kernel = kernel_on(0, 1)
+    kernel = kernel_on(0, 2 + maps, maps=int(maps))
     for programmatic in (True, False, True):
         launch_one(kernel, maps, programmatic=programmatic)
     assert [[told[:2] for told in one] for one in fake.driver.told] == [[(6, 1)], [], [(6, 1)]]
@@ -167,9 +171,8 @@ def test_one_off_launches_may_begin_early_where_they_say_so(
 class NoMap:
     """A tensor map that nobody reads."""
 
-    def __init__(self, _spec: object) -> None:
-        self.memory = ctypes.c_int64()
-        self.address = ctypes.addressof(self.memory)
+    def __init__(self, _spec: object, _address: int) -> None:
+        pass
 
     def aim(self, target: int) -> None:
         pass
@@ -193,7 +196,7 @@ def test_constants_that_are_only_equal_are_different(
 ) -> None:
     """As the lower bounds of two clamps are, 0.0 and -0.0."""
     monkeypatch.setattr(launcher_module, "EncodedMap", NoMap)
-    kernel = kernel_on(0, 2 + maps)
+    kernel = kernel_on(0, 2 + maps, maps=int(maps))
     for constant in (one, other):
         launch_one(kernel, maps, (constant,))
     words = [bits_of("d" if isinstance(x, float) else "q", x) for x in (one, other)]
@@ -239,19 +242,19 @@ def test_a_launch_that_fails_half_way_leaves_the_next_one_right(
                 raise device.DriverError("the tensor map", "error 1")
 
     monkeypatch.setattr(launcher_module, "EncodedMap", Refusing)
-    bound = device.BoundLaunch(kernel_on(0, 2), (1,), (32,), 1, (7,), device_map())
+    bound = device.BoundLaunch(kernel_on(0, 3, maps=1), (1,), (32,), 1, (7,), device_map())
     bound(0x10, 0x7000)
     with pytest.raises(device.DriverError, match="tensor map"):
         bound(0x10, 0x9000)
     bound(0x10, 0x7000)
-    assert [launched[-1] for launched in fake.driver.launched] == [0x7000, 0x7000]
+    assert [launched[-2] for launched in fake.driver.launched] == [0x7000, 0x7000]
     fake.driver.refuses.add("cuLaunchKernelEx")
     with pytest.raises(device.DriverError, match="launch k"):
         bound(0x20, 0x8000)
     fake.driver.refuses.clear()
     bound(0x10, 0x7000)
     bound(0x20, 0x8000)
-    assert [(one[7], one[-1]) for one in fake.driver.launched[2:]] == [(0x10, 0x7000), (0x20, 0x8000)]
+    assert [(one[7], one[-2]) for one in fake.driver.launched[2:]] == [(0x10, 0x7000), (0x20, 0x8000)]
 
 
 def test_threads_and_streams_keep_their_arguments_apart(fake: SimpleNamespace) -> None:
@@ -296,6 +299,23 @@ def test_pointers_and_streams_that_repeat_are_not_written_again(fake: SimpleName
     ]  # fmt: skip
 
 
+def test_pointers_are_picked_from_what_is_given_only_when_that_changes(fake: SimpleNamespace) -> None:
+    asked: list[tuple[int, ...]] = []
+
+    def pick(given: tuple[int, ...]) -> tuple[int, ...]:
+        asked.append(given)
+        return given[2], given[0] + 16
+
+    bound = device.BoundLaunch(parameters_of(3), (1,), (32,), 2, (7,), pick=pick)
+    given = (0x7000, 0x8000, 0x9000)
+    for one in (given, given, (*given[:2], 0x9000), (0x7000, 0x8000, 0xA000)):  # the third is only equal
+        bound.queue(0x10, one)
+    assert [launched[-3:] for launched in fake.driver.launched] == [
+        *[(0x9000, 0x7010, 7)] * 3, (0xA000, 0x7010, 7)
+    ]  # fmt: skip
+    assert asked == [given, (0x7000, 0x8000, 0xA000)]
+
+
 def test_a_bound_launch_of_other_than_its_number_of_pointers_is_refused(fake: SimpleNamespace) -> None:
     bound = device.BoundLaunch(parameters_of(2), (1,), (32,), 1, (7,))
     for pointers in ((), (1, 2)):
@@ -313,6 +333,67 @@ def test_a_warmed_bound_launch_on_one_device_asks_the_driver_nothing_else(fake: 
     assert len(fake.driver.calls) == calls
 
 
+def test_a_bound_launch_asks_once_where_its_kernel_reads_each_parameter(fake: SimpleNamespace) -> None:
+    bound = device.BoundLaunch(parameters_of(3), (1,), (32,), 2, (7,))
+    for stream in (0x10, 0x20):
+        bound(stream, stream, stream)
+    asked = [one[1:] for one in fake.driver.calls if one[0] == "cuKernelGetParamInfo"]
+    assert asked == [(handle_of(3), i) for i in range(3)]
+    assert fake.driver.buffers == [True, True]
+
+
+def no_such_name(*_: object) -> None:
+    raise AttributeError("of bindings before CUDA 12.4")
+
+
+def no_such_function(*_: object) -> None:
+    raise RuntimeError("of bindings on a driver before CUDA 12.4")
+
+
+@pytest.mark.parametrize("maps", [0, 1])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        no_such_name, no_such_function, lambda *_: (Status.CUDA_ERROR_NOT_FOUND, None, None),
+        lambda *_: (Status.CUDA_ERROR_NOT_SUPPORTED, None, None),
+    ],
+)  # fmt: skip
+def test_without_the_drivers_word_each_parameter_is_given_by_its_address(
+    fake: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, answer: Any, maps: int
+) -> None:
+    monkeypatch.setattr(launcher_module, "EncodedMap", NoMap)
+    fake.driver.cuKernelGetParamInfo = answer
+    bound = device.BoundLaunch(
+        kernel_on(0, 3 + maps, maps=maps), (1,), (32,), 2, (7,), device_map() if maps else ()
+    )
+    for first in (0x7000, 0x9000):
+        bound(0x10, first, 0x8000)
+    assert [one[-3:] for one in fake.driver.launched] == [(0x7000, 0x8000, 7), (0x9000, 0x8000, 7)]
+    assert fake.driver.buffers == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        ([(0, 8), (8, 4)], r"\(8, 4\)"),  # an int
+        ([(0, 8), (16, 8)], r"\(16, 8\)"),  # behind a gap
+        ([(0, 128), (128, 8)], r"\(0, 128\)"),  # a map
+    ],
+)
+def test_a_kernel_of_other_parameters_is_refused_when_it_is_bound(
+    fake: SimpleNamespace, told: list[tuple[int, int]], found: str
+) -> None:
+    fake.driver.cuKernelGetParamInfo = lambda _, index: (Status.CUDA_SUCCESS, *told[index])
+    with pytest.raises(UnsupportedError, match=rf"^k reads .*{found}.* in \[8, 8\] bytes; use a Launcher"):
+        device.BoundLaunch(parameters_of(2), (1,), (32,), 1, (7,))
+
+
+def test_a_kernel_of_fewer_parameters_is_refused_when_it_is_bound(fake: SimpleNamespace) -> None:
+    with pytest.raises(device.DriverError, match="cuKernelGetParamInfo: CUDA_ERROR_INVALID_VALUE"):
+        device.BoundLaunch(parameters_of(1), (1,), (32,), 1, (7,))
+    assert fake.driver.launched == []
+
+
 @pytest.mark.parametrize("ordinal", [0, 1])
 def test_a_bound_launch_runs_on_its_kernels_device(fake: SimpleNamespace, ordinal: int) -> None:
     fake.driver.contexts.append(100)
@@ -324,6 +405,22 @@ def test_a_bound_launch_runs_on_its_kernels_device(fake: SimpleNamespace, ordina
 def test_a_bound_launch_gives_a_thread_its_context_and_launches_once(fake: SimpleNamespace) -> None:
     fake.driver.devices, fake.driver.needs_context = 1, True
     device.BoundLaunch(parameters_of(1), (1,), (32,), 1, ())(0x10, 0x7000)
+    assert [launched[8] for launched in fake.driver.launched] == [100]
+    assert fake.driver.contexts == []
+
+
+def test_maps_are_encoded_in_the_context_that_a_thread_is_given(
+    fake: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class NeedsContext(NoMap):
+        def aim(self, target: int) -> None:
+            if not fake.driver.contexts:
+                raise device.DriverError("the tensor map", "error 201")
+            super().aim(target)
+
+    monkeypatch.setattr(launcher_module, "EncodedMap", NeedsContext)
+    fake.driver.devices = 1
+    device.BoundLaunch(kernel_on(0, 3, maps=1), (1,), (32,), 1, (7,), device_map())(0x10, 0x7000)
     assert [launched[8] for launched in fake.driver.launched] == [100]
     assert fake.driver.contexts == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -20,20 +21,28 @@ from mxgemm.errors import UnsupportedError
 from mxgemm.policy import Policy
 from mxgemm.warm import WarmCalls
 from tests.device.fake_cupy import FakeCupy, ndarray
+from tests.device.fakes import handle_of
 from tests.policies import GEMM_MODULE, generous, under
 
-READ = 2  # words that the fake driver reads of every launch: pointers, or first words of tensor maps
+FIRST = 9  # of the words that the fake driver reads of every launch: tensor maps' first ones, then pointers
 
 
 class FakeMap:
     """A tensor map whose first word is its target."""
 
-    def __init__(self, _spec: object) -> None:
-        self._memory = (ctypes.c_uint64 * 16)()
-        self.address = ctypes.addressof(self._memory)
+    def __init__(self, _spec: object, address: int) -> None:
+        self._memory = (ctypes.c_uint64 * 16).from_address(address)
 
     def aim(self, target: int) -> None:
         self._memory[0] = target
+
+
+def handle(source: str, entry: str) -> int:
+    """Of a kernel with the parameters that its source declares."""
+    found = re.search(rf"\b{entry}\(([^)]*)\)", source)
+    assert found is not None
+    declared = found[1].split(",")
+    return handle_of(len(declared), sum("TensorMap" in one for one in declared))
 
 
 class Road:
@@ -57,8 +66,8 @@ def road(fake: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> Iterator[Roa
     made = Road(fake.driver, cupy)
     cubin = compiler.CompiledCubin(b"", "k", "sm_90a", "", compiler.Resources())
 
-    def compiled(_source: str, _entry: str, *, ordinal: int, shared_bytes: int) -> device.CompiledKernel:
-        return device.CompiledKernel(cubin, ordinal, shared_bytes, READ)
+    def compiled(source: str, entry: str, *, ordinal: int, shared_bytes: int) -> device.CompiledKernel:
+        return device.CompiledKernel(cubin, ordinal, shared_bytes, handle(source, entry))
 
     monkeypatch.setattr(device, "compiled", compiled)
     monkeypatch.setattr(launcher, "EncodedMap", FakeMap)
@@ -112,7 +121,7 @@ def test_other_pointers_and_another_stream_need_no_plan(road: Road) -> None:
     (launched,) = road.queued(
         matrix(5, dtype=np.float64), b, out=matrix(6, dtype=np.float64), precision="scalar"
     )
-    assert launched[-READ:] == (5 << 28, 2 << 28)
+    assert launched[FIRST : FIRST + 2] == (5 << 28, 2 << 28)
     road.cupy.current[0] = 0x77
     (launched,) = road.queued(a, b, out=d, precision="scalar")
     assert (launched[7], road.planned) == (0x77, 1)
@@ -206,6 +215,38 @@ def test_every_warmed_call_is_reported(road: Road) -> None:
     assert heard == [heard[0]] * 5
 
 
+def test_calls_at_the_same_addresses_are_told_apart(road: Road) -> None:
+    """Other shapes, strides and keywords over the same memory are other calls, whatever ran last."""
+    square = three()
+    wide = [matrix(i, shape) for i, shape in ((1, (64, 128)), (2, (128, 64)), (3, (64, 64)))]
+    turned = [square[0], matrix(2), square[2]]
+    turned[1].strides = turned[1].strides[::-1]
+    calls: list[tuple[list[ndarray], dict[str, Any]]] = [
+        (square, {}), (wide, {}), (turned, {}), (square, {"alpha": 2}), (square, {"transpose_b": True}),
+        (square, {"precision": "native"}), (square, {"precision": None}), (square, {"max_error": 1.0}),
+    ]  # fmt: skip
+    first = [road.queued(a, b, out=d, **options) for (a, b, d), options in calls]
+    planned = road.planned
+    for _ in range(2):
+        again = [road.queued(a, b, out=d, **options) for (a, b, d), options in calls]
+        assert again == first
+    assert road.planned == planned
+    assert len({str(one) for one in first}) >= 4
+
+
+@pytest.mark.parametrize(
+    "options", [{"precision": np.array(["native", "x"])}, {"max_error": np.array([1.0, 2.0])}]
+)
+def test_a_keyword_that_compares_like_an_array_is_left_to_the_ordinary_road(
+    road: Road, options: dict[str, Any]
+) -> None:
+    a, b, d = three()
+    for _ in range(2):
+        road.queued(a, b, out=d, precision="native", max_error=1.0)
+    with pytest.raises(mx.MxgemmError):
+        mx.gemm(a, b, out=d, **{"precision": "native", "max_error": 1.0, **options})
+
+
 def test_a_grant_that_changes_the_choice_is_seen_by_warmed_calls(road: Road) -> None:
     heard: list[mx.Decision] = []
     policy = Policy()
@@ -230,8 +271,9 @@ def test_an_array_that_changes_in_place_is_another_call(road: Road) -> None:
     assert road.planned == 2
     a.data.ptr = 7 << 28
     (again,) = road.queued(a, b, out=d, precision="native")
-    assert (again[-READ], road.planned) == (7 << 28, 2)
-    assert again[:-READ] == launched[:-READ]
+    assert (again[FIRST], road.planned) == (7 << 28, 2)
+    changes = {pair for pair in zip(launched, again, strict=True) if pair[0] != pair[1]}
+    assert changes == {(1 << 28, 7 << 28)}
 
 
 def test_a_refused_launch_leaves_the_warmed_call_as_it_was(road: Road) -> None:
@@ -333,7 +375,7 @@ def test_threads_share_a_warmed_call_and_keep_their_pointers_apart(road: Road) -
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(repeat, range(10, 50, 5)))
-    found = {(one[7], *one[-READ:]) for one in road.driver.launched[before:]}
+    found = {(one[7], *one[FIRST : FIRST + 3]) for one in road.driver.launched[before:]}
     assert len(road.driver.launched) == before + 8 * 50
     assert {one[0] for one in found} == set(range(10, 50, 5))
-    assert all({word >> 28 for word in words} <= {at, at + 1, at + 2} for at, *words in found)
+    assert all({word >> 28 for word in words} == {at, at + 1, at + 2} for at, *words in found)

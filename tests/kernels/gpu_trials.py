@@ -135,25 +135,13 @@ class Trial:
         }
         return units.run(self.problem, product.configuration, arch, x["a"], x["b"], x.get("c"), **extras)
 
-    def run(self, found: Lowering, edit: Edit = str) -> tuple[Array, tuple[str, ...]]:
-        """D's memory after a run on the device, and the flags; ``edit`` changes the product's source."""
-        on, stream = 0, device.LEGACY
-        memory = {name: device.allocate(x.raw.nbytes, on, stream) for name, x in self.arrays.items()}
-        for name, x in self.arrays.items():
-            device.copy_to_device(memory[name].pointer, x.raw, on, stream)
-        flags = device.allocate_zeroed(4, on, stream)
-        workspace = device.allocate(found.workspace_bytes, on, stream)
-        poison = np.full(found.workspace_bytes, AROUND, np.uint8)
-        device.copy_to_device(workspace.pointer, poison, on, stream)
-        pointers = {name: memory[name].pointer + x.first for name, x in self.arrays.items()}
-        for launch in found.launches(pointers, workspace=workspace.pointer, flags=flags.pointer):
-            one = launch.instance
-            source = edit(one.source()) if one == found.instance else one.source()
-            kernel = device.compiled(source, one.entry, shared_bytes=one.shared_bytes)
-            device.launch(kernel, launch.grid, (one.threads, 1, 1), stream, launch.arguments)
-        back = device.copy_to_host(memory["d"].pointer, self.arrays["d"].raw.nbytes, on, stream)
-        word = int(device.copy_to_host(flags.pointer, 4, on, stream).view(np.uint32)[0])
-        return back, tuple(name for bit, name in FLAGS.items() if word & bit)
+    def run(
+        self, found: Lowering, edit: Edit = str, *, blocks: int | None = None
+    ) -> tuple[Array, tuple[str, ...]]:
+        """D's memory after a run on the device, and the flags; as :meth:`OnDevice.launch`."""
+        placed = OnDevice(self, found)
+        placed.launch(edit, blocks=blocks)
+        return placed.result()
 
     def faults(self, back: Array, flags: tuple[str, ...], expected: UnitRun) -> list[str]:
         """What a run on the device did otherwise than the CPU run."""
@@ -173,3 +161,47 @@ class Trial:
         if set(flags) != set(expected.flags):
             found.append(f"flags {flags} for {expected.flags}")
         return found
+
+
+class OnDevice:
+    """A trial's arrays, poisoned workspace and flags on the device; every pointer by its name.
+
+    Parameters
+    ----------
+    trial : Trial
+    found : Lowering
+    stream : int
+        Of everything that is queued.
+    """
+
+    def __init__(self, trial: Trial, found: Lowering, stream: int = device.LEGACY) -> None:
+        self.trial, self.found, self.stream = trial, found, stream
+        self._memory = {name: self._upload(x.raw) for name, x in trial.arrays.items()}
+        self._flags = device.allocate_zeroed(4, 0, stream)
+        self._workspace = self._upload(np.full(found.workspace_bytes, AROUND, np.uint8))
+        self.pointers = {name: self._memory[name].pointer + x.first for name, x in trial.arrays.items()}
+
+    def _upload(self, raw: Array) -> device.Buffer:
+        made = device.allocate(raw.nbytes, 0, self.stream)
+        device.copy_to_device(made.pointer, raw, 0, self.stream)
+        return made
+
+    def launch(self, edit: Edit = str, *, blocks: int | None = None) -> None:
+        """Queue the product; ``edit`` changes its source, and ``blocks`` is the whole grid where given."""
+        given = {"workspace": self._workspace.pointer, "flags": self._flags.pointer}
+        for launch in self.found.launches(self.pointers, **given):
+            one, is_product = launch.instance, launch.instance == self.found.instance
+            source = edit(one.source()) if is_product else one.source()
+            grid = (blocks, 1, 1) if blocks and is_product else launch.grid
+            device.launch(
+                device.compiled(source, one.entry, shared_bytes=one.shared_bytes),
+                grid, (one.threads, 1, 1), self.stream, launch.arguments,
+                maps=launch.maps, pointers=launch.pointers, programmatic=one.programmatic,
+            )  # fmt: skip
+
+    def result(self) -> tuple[Array, tuple[str, ...]]:
+        """D's memory, and the flags; waits for what is queued."""
+        nbytes = self.trial.arrays["d"].raw.nbytes
+        back = device.copy_to_host(self._memory["d"].pointer, nbytes, 0, self.stream)
+        word = int(device.copy_to_host(self._flags.pointer, 4, 0, self.stream).view(np.uint32)[0])
+        return back, tuple(name for bit, name in FLAGS.items() if word & bit)

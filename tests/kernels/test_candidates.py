@@ -67,6 +67,30 @@ def test_the_models_choice_is_a_candidate_and_the_cheapest_of_its_family(
         assert all(math.isfinite(one.predicted) for one in same if one.predicted is not None)
 
 
+@pytest.mark.parametrize("shape", [(512, 512, 512), (1, 4096, 4096), (ODD, ODD, ODD), (256, 256, 65536)])
+@pytest.mark.parametrize("column_major_b", [False, True])
+def test_both_orientations_compete_under_names_of_their_own(
+    shape: tuple[int, int, int], column_major_b: bool
+) -> None:
+    m, n, k = shape
+    b = Operand("float16", (k, n), (1, k) if column_major_b else (n, 1))
+    problem = pose(Operand("float16", (m, k), (k, 1)), b)[0]
+    found = kernels.candidates(problem, F16, "sm_90")
+    forms = {one.lowering.form.transposed for one in found if one.lowering.instance.lowering == "wgmma"}
+    assert forms == {False, True}
+    entries = [one.lowering.instance.entry for one in found]
+    assert len(set(entries)) == len(entries)
+
+
+def test_without_workspace_the_orientation_that_needs_no_copies_is_taken() -> None:
+    """A row-major B of tf32 is read as it lies by the transpose alone."""
+    problem = posed("float32", 4096, 8, 4096)
+    chosen, without = (kernels.lower(problem, TF32, "sm_90", may_allocate=x) for x in (True, False))
+    assert (bool(chosen.packings), chosen.form.transposed) == (True, False)
+    assert (bool(without.packings), without.form.transposed) == (False, True)
+    assert {chosen.instance.lowering, without.instance.lowering} == {"wgmma"}
+
+
 def test_a_prediction_includes_the_copies() -> None:
     aligned, odd = posed("float16", 4096, 4096, 4096), posed("float16", ODD, ODD, ODD)
     with_copies = kernels.candidates(odd, F16, "sm_90")[0]

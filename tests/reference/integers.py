@@ -263,10 +263,13 @@ def _one_term_entry(
 ) -> float:
     if configuration.operand_rounding:
         a, b = ([to_format(x, configuration.unit) for x in xs] for xs in (a, b))
-    total = 0.0
-    for k in range(0, len(a), configuration.chain):
-        ks = slice(k, k + configuration.chain)
-        total = add32(total, unit_chain(a[ks], b[ks], 0.0, emins, unit))
+    total, section = 0.0, configuration.section or len(a)
+    for first in range(0, len(a), section):
+        master = 0.0
+        for k in range(first, min(first + section, len(a)), configuration.chain):
+            ks = slice(k, k + configuration.chain)
+            master = add32(master, unit_chain(a[ks], b[ks], 0.0, emins, unit))
+        total = add32(total, master)
     return total
 
 

@@ -69,3 +69,12 @@ def same_bits(x: np.ndarray, y: np.ndarray) -> bool:
     if x.dtype.kind not in "iu":
         equal |= np.isnan(x) & np.isnan(y)
     return bool(equal.all())
+
+
+def uneven_chains(m: int, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """fp8 operands whose chains of 128 differ in size by so much that each float32 addition rounds."""
+    rng = np.random.default_rng([m, n, k])
+    exponents = [np.repeat(rng.integers(-reach, reach, -(-k // 128)), 128)[:k] for reach in (6, 12)]
+    a = rng.standard_normal((m, k)) * 2.0 ** exponents[0]
+    b = rng.standard_normal((k, n)) * 2.0 ** exponents[1][:, None]
+    return a.astype(numpy_dtype("float8_e4m3fn")), b.astype(numpy_dtype("float8_e5m2"))

@@ -12,7 +12,7 @@ from mxgemm.errors import DTypeError, ShapeError, UnsupportedError
 from mxgemm.units import chains, multiply, splits, tiles
 from mxgemm.units.formats import FORMATS, format_of, numpy_dtype, widen
 from tests.reference import integers as reference
-from tests.units.data import generate, same_bits
+from tests.units.data import generate, same_bits, uneven_chains
 
 FLOATS = [c for c in CONFIGURATIONS if not c.is_integer and not c.moduli]
 ARCHITECTURES = ("sm_70", "sm_75", "sm_80", "sm_90")
@@ -92,6 +92,37 @@ def test_another_order_of_the_products_is_caught() -> None:
 def test_another_chain_length_is_caught() -> None:
     a, b, row = _split_case("bf16x6")
     assert not same_bits(multiply(a, b, replace(row, chain=128)), _expected(a, b, row, "sm_90"))
+
+
+FLOAT8 = configuration("float8_e4m3fn", "float8_e5m2", "native")
+
+
+@pytest.mark.parametrize("k", [8192, 8193, 8320, 8448, 16384 + 300])
+def test_sections_agree_with_python_integers(k: int) -> None:
+    a, b = uneven_chains(1, 1, k)
+    assert same_bits(multiply(a, b, FLOAT8), _expected(a, b, FLOAT8, "sm_90"))
+
+
+@pytest.mark.parametrize(("k", "changed"), [(8192, False), (8193, False), (8320, False), (8448, True)])
+def test_sections_change_no_bit_up_to_one_chain_of_the_second(k: int, changed: bool) -> None:
+    a, b = uneven_chains(4, 20, k)
+    one_master = replace(FLOAT8, section=None)
+    assert same_bits(multiply(a, b, FLOAT8), multiply(a, b, one_master)) != changed
+
+
+def test_sections_are_summed_apart_and_added_in_order() -> None:
+    k = 3 * 8192 + 300
+    a, b = uneven_chains(4, 20, k)
+    whole = multiply(a, b, FLOAT8)
+    apart = [multiply(a[:, i : i + 8192], b[i : i + 8192], FLOAT8) for i in range(0, k, 8192)]
+    assert same_bits(whole, sum(apart[1:], apart[0]))
+    assert not same_bits(whole, sum(apart[-2::-1], apart[-1])), "the reverse order is caught"
+
+
+@pytest.mark.parametrize("section", [None, 4096, 16384])
+def test_another_section_length_is_caught(section: int | None) -> None:
+    a, b = uneven_chains(4, 20, 20000)
+    assert not same_bits(multiply(a, b, replace(FLOAT8, section=section)), multiply(a, b, FLOAT8))
 
 
 def test_a_chain_longer_than_a_panel_is_one_chain(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,6 +94,19 @@ def test_partial_sums_in_the_output_type_are_caught() -> None:
     assert not product("native", a, b).check(typed(total, "bfloat16"))
 
 
+def test_a_section_left_out_or_added_twice_is_caught() -> None:
+    a, b = (typed(abs(x.astype(np.float32)), "float8_e4m3fn") for x in _operands("float8_e4m3fn", 20000))
+    asked = product("native", a, b)
+    parts = [
+        product("native", a[:, i : i + 8192], b[i : i + 8192]).run().astype(np.float32)
+        for i in (0, 8192, 16384)
+    ]
+    like = asked.run().dtype
+    assert asked.check((parts[0] + parts[1] + parts[2]).astype(like))
+    for faulty in (parts[0] + parts[1], parts[0] + 2 * parts[1] + parts[2]):
+        assert not asked.check(faulty.astype(like))
+
+
 @pytest.mark.parametrize("precision", ["bf16x3", "bf16x6", "tf32x3", "f16x3"])
 def test_a_split_without_one_of_its_products_is_caught(precision: str) -> None:
     digits = 8 if precision.startswith("bf16") else 11

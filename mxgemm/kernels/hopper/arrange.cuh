@@ -20,12 +20,11 @@ struct alignas(PIECE) Words { u32 word[4]; };
 template <class Element> struct Elements {
     static constexpr int COUNT = PIECE / int(sizeof(Element)), BITS = 8 * int(sizeof(Element)), A_WORD = 4 / int(sizeof(Element));
 
-    // The piece that `element(i)` makes for i < valid, zeros after that.
-    template <class F> __device__ __forceinline__ static Words gather(int valid, F element) {
+    // The piece of elements `element(i)`.
+    template <class F> __device__ __forceinline__ static Words gather(F element) {
         Words x = {};
 #pragma unroll
-        for (int i = 0; i < COUNT; ++i)
-            if (i < valid) x.word[i / A_WORD] |= u32(element(i)) << i % A_WORD * BITS;
+        for (int i = 0; i < COUNT; ++i) x.word[i / A_WORD] |= u32(element(i)) << i % A_WORD * BITS;
         return x;
     }
 };
@@ -122,7 +121,7 @@ template <class Element, int BATCH_AXES> struct Turned {
         for (int pass = 0; pass < EXTENT * PIECES / 256; ++pass) {
             const int i = int(threadIdx.x) + pass * 256;
             const int row = i / PIECES, first = i % PIECES * E::COUNT;
-            const Words x = E::gather(E::COUNT, [&](int j) { return words[(first + j) * PITCH + row]; });
+            const Words x = E::gather([&](int j) { return words[(first + j) * PITCH + row]; });
             if (tile.row + row >= p.outer || tile.col + first >= p.leading) continue;
             Element* const target = static_cast<Element*>(p.target) + (i64(tile.product) * p.outer + tile.row + row) * p.leading;
             *reinterpret_cast<Words*>(target + tile.col + first) = x;

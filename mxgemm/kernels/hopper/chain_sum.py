@@ -1,4 +1,4 @@
-"""ChainSumInstance: a product whose chains run side by side in workspace, then are added in order."""
+"""ChainSumInstance: a product whose parts along K run side by side in workspace, then are added in order."""
 
 from __future__ import annotations
 
@@ -9,27 +9,31 @@ from typing import ClassVar
 from mxgemm.epilogue import EpilogueSpec
 from mxgemm.kernels.hopper.instance import HopperInstance
 from mxgemm.kernels.instance import KernelInstance, grid_of
+from mxgemm.kernels.names import CXX
 from mxgemm.problem import GemmProblem, Matrix
 
 __all__ = ["ChainSumInstance"]
 
-_PIECE = 4  # float32 entries of 16 bytes
+_PIECE = 4  # sums, float32 or int32, of 16 bytes
 
 
 @dataclass(frozen=True)
 class ChainSumInstance(KernelInstance):
-    """The kernel that adds the chains, and the one that computed them.
+    """The kernel that adds the sums of the parts, and the one that computed them.
+
+    A part is what the configuration adds to the total as it stands: a chain, or a section of many; where
+    the sum is exact, any length.
 
     Attributes
     ----------
-    chains_by : HopperInstance
-        Writes the sum of each chain, as a batch, to workspace.
-    chain : int
-        Products along K of one chain.
+    sums_by : HopperInstance
+        Writes the sum of each part, as a batch, to workspace.
+    part : int
+        Products along K of one part.
     """
 
-    chains_by: HopperInstance
-    chain: int
+    sums_by: HopperInstance
+    part: int
 
     lowering = "wgmma"
     programmatic: ClassVar[bool] = True
@@ -44,29 +48,32 @@ class ChainSumInstance(KernelInstance):
 
     @property
     def variant(self) -> str:
-        """The tile of the chains, and what is done to them."""
-        how = f"chains of {self.chain} side by side, then added in order"
-        return f"{self.chains_by.variant}, {how}"
+        """The tile of the parts, and what is done to them."""
+        return f"{self.sums_by.variant}, parts of {self.part} side by side, then added in order"
 
     @property
     def operand_notes(self) -> Mapping[str, str]:
         """Of the kernel that multiplies."""
-        return self.chains_by.operand_notes
+        return self.sums_by.operand_notes
 
     def constants(self) -> tuple[str, ...]:
         """Members of the struct that the template is instantiated with."""
-        return (f"using Epilogue = ::{self.epilogue.cxx()};", f"static constexpr int CHAIN = {self.chain};")
+        return (
+            f"using Sum = {CXX[self.accumulator]};",
+            f"using Epilogue = ::{self.epilogue.cxx()};",
+            f"static constexpr int PART = {self.part};",
+        )
 
     def grid(self, problem: GemmProblem) -> tuple[int, int, int]:
         """A thread an entry."""
         return grid_of(-(-problem.m * problem.n // self.threads))
 
     def feeds_on(self, p: GemmProblem) -> tuple[KernelInstance, GemmProblem]:
-        """The kernel that runs first, and its problem: the chains as a batch, whose D is the workspace."""
+        """The kernel that runs first, and its problem: the parts as a batch, whose D is the workspace."""
         leading = -(-p.n // _PIECE) * _PIECE
-        chains = Matrix("float32", p.m, p.n, leading, 1, (p.m * leading,))
-        return self.chains_by, replace(
-            p, k=self.chain, batch=(-(-p.k // self.chain),), a=replace(p.a, batch_strides=(0,)),
-            b=replace(p.b, batch_strides=(0,)), c=None, d=chains, alpha=1, beta=0, epilogue=EpilogueSpec(),
+        sums = Matrix(self.accumulator, p.m, p.n, leading, 1, (p.m * leading,))
+        return self.sums_by, replace(
+            p, k=self.part, batch=(-(-p.k // self.part),), a=replace(p.a, batch_strides=(0,)),
+            b=replace(p.b, batch_strides=(0,)), c=None, d=sums, alpha=1, beta=0, epilogue=EpilogueSpec(),
             bias=None, scale_rows=None, scale_cols=None,
         )  # fmt: skip

@@ -1,5 +1,6 @@
 // The sum of one tile, by the length of the configuration's chains.  `meanwhile` runs under the products of
-// the first stage: it writes the last tile, whose packed words lie in words().
+// the first stage: it writes the last tile, whose packed words lie in words().  One chain leaves the words alone
+// after that, so that C may wait there (HOLDS_C).
 
 // All of k is one chain (or the arithmetic is exact): the unit's sum is the result.
 template <class I> struct OneChain {
@@ -80,5 +81,65 @@ template <class I> struct ShortChains {
         for (int i = 0; i < 2 * COUNT; ++i) result[i] = 0;
 #pragma unroll 1
         for (int block = 0; block < blocks; block += TOGETHER) together(consumer);
+    }
+};
+
+// The same for narrow tiles, whose chains take the unit less time than one product waits for the last: TOGETHER
+// chains run at once, each in sums of its own for all columns, and are added in their order.
+template <class I> struct NarrowShortChains {
+    static constexpr int COUNT = I::Unit::COUNT, TOGETHER = 4, WORDS = 0;
+    static_assert(I::STAGES >= TOGETHER);    // none is released before all have come
+    float result[COUNT];
+
+    __device__ __forceinline__ float (&words())[COUNT] { return result; }
+    template <int PENDING> __device__ __forceinline__ void add(const Consumer<I>& consumer, float (&sums)[COUNT], int finished) {
+        wgmma_wait<PENDING>();
+        settle(sums);
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) result[i] = __fadd_rn(result[i], sums[i]);
+        consumer.release(finished);
+    }
+    __device__ __forceinline__ void together(Consumer<I>& consumer) {
+        float sums[TOGETHER][COUNT];
+        int stage[TOGETHER];
+#pragma unroll
+        for (int chain = 0; chain < TOGETHER; ++chain) {
+            consumer.wait();
+            wgmma_begin();
+            consumer.template multiply<typename I::Unit>(sums[chain], 0, false);
+            stage[chain] = consumer.ring.stage;
+            consumer.ring.advance();
+        }
+        add<3>(consumer, sums[0], stage[0]);
+        add<2>(consumer, sums[1], stage[1]);
+        add<1>(consumer, sums[2], stage[2]);
+        add<0>(consumer, sums[3], stage[3]);
+    }
+    template <class Meanwhile> __device__ __forceinline__ void run(Consumer<I>& consumer, int blocks, const Meanwhile&) {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) result[i] = 0;
+#pragma unroll 1
+        for (int block = 0; block < blocks; block += TOGETHER) together(consumer);
+    }
+};
+
+// Chains of one stage, summed by sections of SECTION stages: each begins a master sum of its own, and their sums
+// are added, in order, to the total.
+template <class I, class Chains, int SECTION> struct Sections {
+    static constexpr int TOGETHER = Chains::TOGETHER, WORDS = 0, COUNT = I::BN / 2;
+    static_assert(SECTION % TOGETHER == 0);
+    Chains section;
+    float result[COUNT];
+
+    __device__ __forceinline__ float (&words())[COUNT] { return result; }
+    template <class Meanwhile> __device__ __forceinline__ void run(Consumer<I>& consumer, int blocks, const Meanwhile& meanwhile) {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) result[i] = 0;
+#pragma unroll 1
+        for (int block = 0; block < blocks; block += SECTION) {
+            section.run(consumer, least(blocks - block, SECTION), meanwhile);
+#pragma unroll
+            for (int i = 0; i < COUNT; ++i) result[i] = __fadd_rn(result[i], section.result[i]);
+        }
     }
 };

@@ -1,4 +1,4 @@
-// A consumer warpgroup's 64 rows: wgmma over the stages of one chain, and chains into the master sum.
+// A consumer warpgroup's 64 rows: wgmma over the stages of one chain.
 
 __device__ __forceinline__ void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -48,16 +48,10 @@ template <class I> struct Consumer {
     }
     __device__ __forceinline__ void release(int stage) const { ring.template release<I::CLUSTER>(stage, thread); }
 
-    // One chain from +0 over `blocks` stages; `meanwhile` runs while the first one's products are computed.
-    template <class Sum, class Meanwhile> __device__ __forceinline__ void chain(Sum (&sums)[I::Unit::COUNT], int blocks, const Meanwhile& meanwhile) {
-        wait();
-        wgmma_begin();
-        multiply<typename I::Unit>(sums, 0, false);
-        int finished = ring.stage;
-        ring.advance();
-        meanwhile();
+    // Stages [block, end) of a chain; `finished` is the one whose products are under way.
+    template <class Sum> __device__ __forceinline__ void go_on(Sum (&sums)[I::Unit::COUNT], int block, int end, int& finished) {
 #pragma unroll 1
-        for (int block = 1; block < blocks; ++block) {
+        for (; block < end; ++block) {
             wait();
             wgmma_begin();
             multiply<typename I::Unit>(sums, 0, true);
@@ -66,6 +60,23 @@ template <class I> struct Consumer {
             finished = ring.stage;
             ring.advance();
         }
+    }
+    // One chain from +0 over `blocks` stages; `meanwhile` runs while the first one's products are computed.  C is
+    // taken under the last one's, and what has to make room for the rest of it a quarter of the stages before.
+    template <class Sum, class Meanwhile> __device__ __forceinline__ void chain(Sum (&sums)[I::Unit::COUNT], int blocks, const Meanwhile& meanwhile) {
+        wait();
+        wgmma_begin();
+        multiply<typename I::Unit>(sums, 0, false);
+        int finished = ring.stage, block = 1;
+        ring.advance();
+        meanwhile();
+        if constexpr (I::HOLDS_C && Chunks<I>::REUSED > 0) {
+            block = blocks - blocks / 4;
+            go_on(sums, 1, block, finished);
+            meanwhile.hold_c(false);
+        }
+        go_on(sums, block, blocks, finished);
+        if constexpr (I::HOLDS_C) meanwhile.hold_c(true);
         wgmma_wait<0>();
         settle(sums);
         release(finished);

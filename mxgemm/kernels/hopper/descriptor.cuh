@@ -1,9 +1,10 @@
 // Shared memory as wgmma sees it: rows of 128 bytes in atoms of 8 rows, 16-byte pieces swizzled by the row.
-// A row runs along k (K-major) or along m or n (16-bit types only); 64 such rows or 64 k are one panel.
+// A row runs along k (K-major), or along m or n (which the unit reads of 16-bit types only): then the rows of one
+// stage's k, 128 bytes wide, are a panel, and panels lie one after the other.
 
 constexpr int PIECE_BYTES = 16, ROW_BYTES = 128, ATOM_BYTES = 8 * ROW_BYTES;
 
-// Operands of one wgmma: EXTENT rows of A or columns of B, a stage DEPTH deep along k.
+// Operands of one wgmma in a stage DEPTH deep along k.
 template <bool K_MAJOR, int DEPTH> struct Descriptor {
     // From one row of 8-row atoms to the next; for a row along m or n, from one 64-wide panel to the next.
     static constexpr u32 LEADING = K_MAJOR ? 1 : DEPTH * ROW_BYTES / 16;

@@ -12,25 +12,27 @@ template <class I> struct EpilogueWarps {
     __device__ __forceinline__ static void fetch(const Arguments<T>& p, const Terms<I>& terms, Tiles tiles, u32 rank) {
         for (u32 count = 0; tiles.more(); ++count) terms.fetch(p, tiles.take(rank), count);
     }
-    // The boxes of a chunk, whose buffer is `buffer`: one, or two of 32 rows each where D lies along its rows.
+    // The boxes of a chunk, whose buffer is `buffer`: one, or one for each part where D lies along its rows.
     template <class Box>
     __device__ __forceinline__ static void for_boxes(const TilePlace& tile, int rows, int chunk, u32 buffer, const Box& box) {
         const int row = tile.row + 64 * rows, col = tile.col + chunk * Chunks<I>::COLUMNS;
         if constexpr (Chunks<I>::TURNED) {
-            box(buffer, row, col);
-            box(buffer + Chunks<I>::HALF_BYTES, row + 32, col);
+#pragma unroll
+            for (int part = 0; part < Chunks<I>::PARTS; ++part)
+                box(buffer + part * Chunks<I>::PART_BYTES, row + part * Chunks<I>::PART_ROWS, col);
         } else {
             box(buffer, col, row);
         }
     }
     __device__ __forceinline__ static void load_c(const Maps& maps, const Handover<I, CHUNKS>& handover, u32 buffers, const TilePlace& tile,
-                                                  int product, int rows) {
+                                                  u32 count, int product, int rows) {
 #pragma unroll
         for (int chunk = 0; chunk < CHUNKS; ++chunk) {
             const bool tail = Chunks<I>::is_tail(chunk);
+            if (chunk >= I::BUFFERS) handover.wait_c_read(count, chunk - I::BUFFERS);
             const u32 barrier = handover.ready(chunk);
             barrier_expect(barrier, 64 * Chunks<I>::bytes(chunk));
-            for_boxes(tile, rows, chunk, buffers + chunk * S::STORE_BYTES, [&](u32 buffer, int inner, int outer) {
+            for_boxes(tile, rows, chunk, buffers + chunk % I::BUFFERS * S::STORE_BYTES, [&](u32 buffer, int inner, int outer) {
                 load_box(buffer, tail ? maps.c_tail : maps.c, barrier, inner, outer, product);
             });
         }
@@ -42,7 +44,7 @@ template <class I> struct EpilogueWarps {
         const u32 buffers = shared + S::buffers(rows);
         for (u32 count = 0; tiles.more(); ++count) {
             const TilePlace tile = tiles.take(rank);
-            if constexpr (I::STAGES_C) load_c(maps, handover, buffers, tile, p.batch[0].c ? tile.product : 0, rows);
+            if constexpr (I::STAGES_C) load_c(maps, handover, buffers, tile, count, p.batch[0].c ? tile.product : 0, rows);
 #pragma unroll
             for (int chunk = 0; chunk < CHUNKS; ++chunk) {
                 const int next = chunk + 1;

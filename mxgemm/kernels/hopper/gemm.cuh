@@ -24,6 +24,16 @@ __device__ __forceinline__ void move(const Maps& maps, const Arguments<typename 
     __syncwarp();
 }
 
+// What a consumer does for the epilogue under a tile's products: it writes the last tile, and takes C.
+template <class I> struct Meanwhile {
+    Store<I>& store;
+    typename I::Chains& sum;
+    const TilePlace& finished;
+
+    __device__ __forceinline__ void operator()() const { store.write(finished, sum.words()); }
+    __device__ __forceinline__ void hold_c(bool last) const { store.hold_c(last, sum.words()); }
+};
+
 template <class I, class Tiles>
 __device__ __forceinline__ void multiply(const Arguments<typename I::Sum>& p, Tiles tiles, u32 base, int blocks, u32 rank, int rows) {
     ConsumerOf<I> consumer(base, rows);
@@ -33,7 +43,7 @@ __device__ __forceinline__ void multiply(const Arguments<typename I::Sum>& p, Ti
 #pragma unroll 1
     while (tiles.more()) {
         consumer.keep_behind(blocks);
-        sum.run(consumer, blocks, [&] { store.write(finished, sum.words()); });
+        sum.run(consumer, blocks, Meanwhile<I>{store, sum, finished});
         finished = tiles.take(rank);
         if constexpr (I::ROUNDS) RoundedOperands<I>::check(p, finished, 4 * rows + consumer.thread / 32, sum.result);
         store.finish(finished, sum.result, sum.words());
@@ -60,7 +70,7 @@ __device__ __forceinline__ void hopper_gemm(const Maps& maps, const Arguments<ty
     else cluster_barrier();
 
     const Scheduler<I::BM, I::BN, I::GROUP, I::CLUSTER> tiles(p.m, p.n, i64(p.products));
-    if (tiles.most() * u32(blocks) <= SHORT_WORK) let_successor_begin();
+    if (u64(tiles.most()) * u32(blocks) <= SHORT_WORK) let_successor_begin();
     wait_for_predecessor();
     if (group == 0) {
         give_registers<I::PRODUCER_REGISTERS>();

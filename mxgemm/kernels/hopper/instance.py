@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from mxgemm.device.tensor_map import TensorMap
 from mxgemm.kernels.hopper.maps import matrix_map, panel_map, store_maps, turned_store_maps
-from mxgemm.kernels.hopper.tiles import ROW_BYTES, HopperTile
+from mxgemm.kernels.hopper.tiles import PANEL, ROW_BYTES, HopperTile
 from mxgemm.kernels.hopper.wgmma import Wgmma
 from mxgemm.kernels.instance import KernelInstance
 from mxgemm.kernels.names import CXX, SIZES
@@ -29,7 +29,8 @@ _FORMATS = {
 # By consumers: registers of a thread of the producer's group and of a consumer (0: 255 for everybody), and
 # of them those that hold a tile's sums and the words of D that are written under the next tile.
 _REGISTERS = {1: (0, 0, 192), 2: (40, 232, 192), 3: (32, 160, 128)}
-_FRAGMENTS = 32  # registers of A beside sums and words where A goes through registers
+_NARROW, _NARROW_CONSUMERS = 64, 2  # columns up to which short chains run four at a time, and warpgroups
+_FRAGMENTS = 48  # registers of A beside sums and words where A goes through registers
 _BIAS_ALONG = {"columns": "ALONG_COLUMNS", "rows": "ALONG_ROWS", "entries": "EACH_ENTRY"}
 
 
@@ -43,13 +44,15 @@ class HopperInstance(KernelInstance):
     chain : int
         Stages of one chain; 0 when all of K is one chain or the sum is exact.
     split : bool
-        Whether the batch is the chains of one product, each with its part of K.
+        Whether the batch is the parts of one product, each a stretch of its K.
     reads_c, c_pairs : bool
         Whether beta != 0, and whether C is read two neighbouring entries at a time.
     c_bulk : bool
         Whether the copy engine loads C, which is laid out as it stores D, into the stores' buffers.
     d_turned : bool
         Whether D's contiguous axis is its rows; so is C's where the copy engine loads it.
+    section : int
+        Stages of one section, whose chains one master sum adds; 0 when all of K is one.
     bias_along : str
         "columns" or "rows" where the bias is one value for each, "entries" for any other.
     multiprocessors : int
@@ -63,6 +66,7 @@ class HopperInstance(KernelInstance):
     c_pairs: bool
     c_bulk: bool = False
     d_turned: bool = False
+    section: int = 0
     bias_along: BiasAxis = "entries"
     multiprocessors: int = field(default=132, repr=False, compare=False)
 
@@ -75,10 +79,12 @@ class HopperInstance(KernelInstance):
 
     @property
     def variant(self) -> str:
-        """Instruction, tile, and how operands come in."""
+        """Instruction, tile, how operands come in, and the orientation if D's contiguous axis is its rows."""
         chain = f", chains of {self.chain * self.depth}" if self.chain else ""
+        chain += f" in sections of {self.section * self.depth}" if self.section else ""
         registers = ", A from registers" if self.a_registers else ""
-        return f"{self.unit.name} {self.tile}{registers}{chain}"
+        turned = ", D along M" if self.d_turned else ""
+        return f"{self.unit.name} {self.tile}{registers}{turned}{chain}"
 
     @property
     def rounds(self) -> bool:
@@ -165,9 +171,25 @@ class HopperInstance(KernelInstance):
         return int(self.tile.consumers == 2 and self.tile.stages >= 4)
 
     @property
+    def narrow(self) -> bool:
+        """Whether chains of one stage run several at a time, each in sums for all columns."""
+        return self.tile.columns <= _NARROW and self.tile.consumers <= _NARROW_CONSUMERS
+
+    @property
+    def c_held(self) -> bool:
+        """Whether C waits in the registers of D's words, so that it passes through few buffers.
+
+        The words fit beside the sums, and no bias is read entry by entry, which takes registers too.
+        """
+        words = self.tile.columns * SIZES[self.epilogue.d] // 8
+        fits = self.tile.columns // 2 + words <= _REGISTERS[self.tile.consumers][2]
+        by_entry = self.epilogue.bias is not None and self.bias_along == "entries"
+        return self.c_bulk and fits and not (self.chain or self.a_registers or by_entry)
+
+    @property
     def unit(self) -> Wgmma:
-        """The instruction; chains of one stage take half of the columns at a time."""
-        columns = self.tile.columns // 2 if self.chain == 1 else self.tile.columns
+        """The instruction; chains of one stage take half of the columns at a time where they are many."""
+        columns = self.tile.columns // (2 if self.chain == 1 and not self.narrow else 1)
         formats = (_FORMATS[self.a.dtype], _FORMATS[self.b.dtype])
         return Wgmma(*formats, columns, self.a_k_major, self.b_k_major, self.a_registers)
 
@@ -179,7 +201,9 @@ class HopperInstance(KernelInstance):
     def constants(self) -> tuple[str, ...]:
         """Members of the struct that the template is instantiated with."""
         t = self.tile
-        chains = {0: "OneChain", 1: "ShortChains"}.get(self.chain, "LongChains")
+        short = "NarrowShortChains" if self.narrow else "ShortChains"
+        chains = {0: "OneChain", 1: short}.get(self.chain, "LongChains") + "<Instance>"
+        chains = f"Sections<Instance, {chains}, {self.section}>" if self.section else chains
         producer, consumer, held = _REGISTERS[t.consumers]
         held -= _FRAGMENTS * self.a_registers
         return (
@@ -188,7 +212,7 @@ class HopperInstance(KernelInstance):
             f"using Sum = {CXX[self.accumulator]};",
             "using Unit = InstanceUnit;",
             f"using Epilogue = ::{self.epilogue.cxx()};",
-            f"using Chains = {chains}<Instance>;",
+            f"using Chains = {chains};",
             f"static constexpr bool A_K_MAJOR = {_word(self.a_k_major)};",
             f"static constexpr bool B_K_MAJOR = {_word(self.b_k_major)};",
             f"static constexpr int BM = {t.rows}, BN = {t.columns}, STAGES = {t.stages};",
@@ -198,6 +222,7 @@ class HopperInstance(KernelInstance):
             f"static constexpr bool ROUNDS = {_word(self.rounds)}, A_REGISTERS = {_word(self.a_registers)};",
             f"static constexpr bool D_TURNED = {_word(self.d_turned)};",
             f"static constexpr bool C_PAIRS = {_word(self.c_pairs)}, STAGES_C = {_word(self.c_bulk)};",
+            f"static constexpr bool HOLDS_C = {_word(self.c_held)};",
             f"static constexpr bool SPLIT = {_word(self.split)};",
             f"static constexpr int BIAS = {_BIAS_ALONG[self.bias_along]}, LAG = {self.lag};",
             f"static constexpr int PRODUCER_REGISTERS = {producer}, CONSUMER_REGISTERS = {consumer};",
@@ -213,7 +238,7 @@ class HopperInstance(KernelInstance):
             # Rows of the map run along the contiguous axis, which is the columns of A and the rows of B.
             turned = k_major != (name == "a")
             made = matrix_map(
-                name, x, p.products, turned=turned, outer=extent if k_major else self.depth,
+                name, x, p.products, turned=turned, outer=extent if k_major else self._depth_share(name),
                 to_tf32=self.rounds and k_major,
             )  # fmt: skip
             maps.append(made if k_major else panel_map(made))
@@ -223,6 +248,11 @@ class HopperInstance(KernelInstance):
         if self.c_bulk and p.c is not None:
             maps += maps_of(p.c, p.products, self.tile.columns, "c")
         return tuple(maps)
+
+    def _depth_share(self, name: str) -> int:
+        """Products along K of one copy of an operand off K: a cluster's share of B's where panels are odd."""
+        panels = self.tile.copied_columns(False) // PANEL
+        return self.depth // self.tile.cluster if name == "b" and panels % self.tile.cluster else self.depth
 
     def generated(self) -> str:
         """The source's own part: the instruction, constants and entry."""

@@ -2,9 +2,10 @@
 
 The model is a few figures fitted to measurements on an NVIDIA H200 (reports/h200/selection.md).  Three clocks
 run at once, and the slowest tells the time: the schedule (blocks take tiles in waves; a tile is its stages,
-each limited by the units or by what a multiprocessor takes in, and its epilogue), power (long products run at
-the clock that the board's watts allow, which are spent on multiplying and on moving operands: large tiles
-and clusters move less), and device memory.
+each limited by the units, by products that wait for each other, or by what a multiprocessor takes in, and its
+epilogue), power (long products run at the clock that the board's watts allow, which are spent on multiplying
+and on moving operands: wide tiles move less), and device memory.  Clocks that are nearly alike hinder each
+other, so times add up as a norm of high order.
 """
 
 from __future__ import annotations
@@ -19,23 +20,30 @@ from mxgemm.problem import GemmProblem, Matrix
 
 __all__ = ["arranging", "cost", "through_registers"]
 
-_FIXED_US = 2.6  # launch, first fill of the ring, last store
-_FOLLOWING_US = 3.5  # a further launch on the same stream
+_FIXED_US = 1.92  # launch, first fill of the ring, last store
+_FOLLOWING_US = 1.89  # a further launch on the same stream
 # Floating-point operations of a multiprocessor a microsecond, by bytes of an element: at the highest clock,
 # and at the clock that the board's power would allow all multiprocessors if moving operands took none of it.
-_UNIT_FLOPS_PER_US = {1: 13.5e6, 2: 7.4e6, 4: 4.3e6}
-_POWER_FLOPS_PER_US = {1: 13.8e6, 2: 6.55e6, 4: 4.45e6}
-_MOVING_POWER = 14.0  # of the power of multiplying, for a tile of one row or column
-_INGEST_BYTES_PER_US = 138e3  # a multiprocessor; half of it where rows start off a line of L2
-_MEMORY_BYTES_PER_US, _MEMORY_LATENCY_US = 3.3e6, 1.66
-_COPY_BYTES_PER_US = 2.7e6  # read and written by the kernels that arrange operands
-_STAGE_US = 0.0023  # barriers of a stage
-_EPILOGUE_US = (0.46, 0.6 / (128 * 256))  # a tile, and an entry of it
-_LAST_US = 1.54 / (128 * 256)  # an entry of a block's last tile, which nothing hides
-_CLUSTER_US = 1.37  # starts later
-_FRAGMENTS_US = 0.165  # a stage of A that goes through registers
-_DRAIN_US = 0.12  # a stage of short chains: sums are added while the other half multiplies
-_NORM = 5.4  # how sharply the slowest clock rules
+_UNIT_FLOPS_PER_US = {1: 15e6, 2: 8.12e6, 4: 4.47e6}
+_POWER_FLOPS_PER_US = {1: 22.5e6, 2: 10.1e6, 4: 6.11e6}
+# Of the power of multiplying, for a tile of one column, for which A is read again, and a cluster of one row.
+_MOVING_POWER = (35.2, 2.61)
+_PART_OF_PANEL = (1.43, 1.48, 0.518)  # what unused columns of a panel cost of used ones, by consumers
+_LATENCY_US = {1: 0.153, 2: 0.0954, 4: 0.112}  # a stage's products, each after the other, of few columns
+_FRAGMENTS_US = 0.0565  # a stage of A that goes through registers
+_DRAIN_US = 0.0714  # a stage of short chains: sums are added while the other half multiplies
+_INGEST_BYTES_PER_US = 128e3  # a multiprocessor; half of it where rows start off a line of L2
+_ZEROS = 0.987  # what rows past an edge cost of rows that are read
+_STAGE_US = 0.00225  # barriers of a stage
+_STAGE_NORM = 3.48
+_EPILOGUE_US = (0.319, 0.602 / (128 * 256))  # a tile, and an entry of it
+_TURNED_US = 0.0196  # a tile of D along M
+_LAST_US = 2.39 / (128 * 256)  # an entry of a block's last tile, which nothing hides
+_CLUSTER_US = 1.14  # starts later
+_MEMORY_BYTES_PER_US, _MEMORY_LATENCY_US = 5.02e6, 1.19
+_MEMORY_NORM = 1.77
+_COPY_BYTES_PER_US = 2.56e6  # read and written by the kernels that arrange operands
+_NORM = 2.5  # how sharply the slowest clock rules
 
 # mma.sync, which takes operands as they lie: microseconds a product along K for each wave of 128x128 tiles,
 # by bytes of an element.
@@ -56,45 +64,61 @@ def cost(instance: KernelInstance, p: GemmProblem, multiprocessors: int) -> floa
         _memory(instance, p),
     )
     fixed = _FIXED_US + (_CLUSTER_US if instance.tile.cluster > 1 else 0)
-    return fixed + float(sum(x**_NORM for x in clocks) ** (1 / _NORM))
+    return fixed + _slowest(_NORM, *clocks)
 
 
 def _schedule(instance: HopperInstance, p: GemmProblem, multiprocessors: int) -> float:
     """Microseconds of the block that has most to do, at the highest clock."""
     tile = instance.tile
     entries = tile.rows * tile.columns
-    each = -(-p.k // instance.depth) * _stage(instance, p) + _EPILOGUE_US[0] + _EPILOGUE_US[1] * entries
+    epilogue = _EPILOGUE_US[0] + _EPILOGUE_US[1] * entries + _TURNED_US * instance.d_turned
+    each = -(-p.k // instance.depth) * _stage(instance, p) + epilogue
     return _waves(instance, p, multiprocessors) * each + _LAST_US * entries
 
 
 def _stage(instance: HopperInstance, p: GemmProblem) -> float:
     """Microseconds of one stage of the ring."""
     tile, size = instance.tile, SIZES[instance.a.dtype]
-    columns = tile.copied_columns(instance.b_k_major)  # the units take as long as for all of them
-    units = 2 * tile.rows * columns * instance.depth / _UNIT_FLOPS_PER_US[size]
-    rows = min(tile.rows, p.m) * _lines(p.a, True) + min(columns, p.n) * _lines(p.b, False) / tile.cluster
-    taken = rows * ROW_BYTES / _INGEST_BYTES_PER_US
-    units += _FRAGMENTS_US * instance.a_registers
-    return _STAGE_US + max(units + (_DRAIN_US if instance.chain == 1 else 0.0), taken)
+    units = 2 * tile.rows * _columns(instance) * instance.depth / _UNIT_FLOPS_PER_US[size]
+    units += _FRAGMENTS_US * instance.a_registers + _DRAIN_US * (instance.chain == 1 and not instance.narrow)
+    columns = _read(tile.copied_columns(instance.b_k_major), p.n) * _lines(p.b, False) / tile.cluster
+    taken = (_read(tile.rows, p.m) * _lines(p.a, True) + columns) * ROW_BYTES / _INGEST_BYTES_PER_US
+    return _STAGE_US + _slowest(_STAGE_NORM, units, taken, _LATENCY_US[size])
+
+
+def _columns(instance: HopperInstance) -> float:
+    """Columns of a tile as the units and the copy engine see it: panels of B along N are whole."""
+    tile = instance.tile
+    unused = tile.copied_columns(instance.b_k_major) - tile.columns
+    return tile.columns + _PART_OF_PANEL[tile.consumers - 1] * unused
+
+
+def _read(box: int, extent: int) -> float:
+    """Rows of a box, those past the edge as far as they cost."""
+    return min(box, extent) + _ZEROS * max(box - extent, 0)
+
+
+def _slowest(norm: float, *clocks: float) -> float:
+    return float(sum(x**norm for x in clocks) ** (1 / norm))
 
 
 def _power(instance: HopperInstance, p: GemmProblem, multiprocessors: int) -> float:
     """Microseconds at the clock that the board's power allows."""
     tile, size = instance.tile, SIZES[instance.a.dtype]
-    columns = tile.copied_columns(instance.b_k_major)
     padded = 2.0 * tile.count(p) * tile.cluster * tile.rows * tile.columns * p.k
-    moving = _MOVING_POWER * (1 / tile.columns + columns / tile.columns / (tile.rows * tile.cluster))
+    of_a, of_b = _MOVING_POWER
+    moving = of_a / tile.columns + of_b * _columns(instance) / tile.columns / (tile.rows * tile.cluster)
     return padded * (1 + moving) / (_POWER_FLOPS_PER_US[size] * multiprocessors)
 
 
 def _memory(instance: HopperInstance, p: GemmProblem) -> float:
-    """Microseconds of device memory: operands once, D, C."""
+    """Microseconds of device memory: operands once, D, C; few bytes in flight leave it idle."""
     tile, size = instance.tile, SIZES[instance.a.dtype]
     depth = p.k * (p.products if instance.split else 1)
     moved = (p.m + p.n) * depth * size * (1 if instance.split else p.products)
     moved += p.m * p.n * p.products * SIZES[p.d.dtype] * (2 if p.reads_c else 1)
     in_flight = instance.grid(p)[0] * tile.stages * (min(tile.rows, p.m) + min(tile.columns, p.n)) * ROW_BYTES
-    return moved / min(_MEMORY_BYTES_PER_US, in_flight / _MEMORY_LATENCY_US)
+    return _slowest(_MEMORY_NORM, moved / _MEMORY_BYTES_PER_US, moved * _MEMORY_LATENCY_US / in_flight)
 
 
 def _lines(x: Matrix, is_a: bool) -> int:
@@ -105,12 +129,12 @@ def _lines(x: Matrix, is_a: bool) -> int:
 
 
 def _side_by_side(instance: ChainSumInstance, p: GemmProblem, multiprocessors: int) -> float:
-    """The chains as a batch, then their sum; for products whose tiles alone leave multiprocessors idle."""
+    """The parts as a batch, then their sum; for products whose tiles alone leave multiprocessors idle."""
     if HopperTile(128, 128, 1).count(p) >= multiprocessors:
         return float("inf")
-    first, chains = instance.feeds_on(p)
-    moved = 2 * chains.products * p.m * p.n * SIZES["float32"]
-    return cost(first, chains, multiprocessors) + _FOLLOWING_US + moved / _MEMORY_BYTES_PER_US
+    first, parts = instance.feeds_on(p)
+    moved = 2 * parts.products * p.m * p.n * SIZES[instance.accumulator]
+    return cost(first, parts, multiprocessors) + _FOLLOWING_US + moved / _MEMORY_BYTES_PER_US
 
 
 def _waves(instance: HopperInstance, p: GemmProblem, multiprocessors: int) -> int:

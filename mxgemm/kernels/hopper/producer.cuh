@@ -23,16 +23,25 @@ template <class I> struct Producer {
             constexpr int SHARE = I::BN / I::CLUSTER;
             load_share(stage + rank * (SHARE * ROW_BYTES), map, barrier, k, tile.col + int(rank) * SHARE, product);
         } else {
-            constexpr int SHARE = S::B_EXTENT / S::PANEL / I::CLUSTER;
+            constexpr int PANELS = S::B_EXTENT / S::PANEL;
+            if constexpr (PANELS % I::CLUSTER == 0) {
+                constexpr int SHARE = PANELS / I::CLUSTER;
 #pragma unroll
-            for (int i = 0; i < SHARE; ++i) {
-                const int panel = int(rank) * SHARE + i;
-                load_share(stage + panel * S::DEPTH * ROW_BYTES, map, barrier, tile.col + S::PANEL * panel, k, product);
+                for (int i = 0; i < SHARE; ++i) {
+                    const int panel = int(rank) * SHARE + i;
+                    load_share(stage + panel * S::DEPTH * ROW_BYTES, map, barrier, tile.col + S::PANEL * panel, k, product);
+                }
+            } else {    // of every panel a share of its k
+                constexpr int SHARE = S::DEPTH / I::CLUSTER;
+                const int first = int(rank) * SHARE;
+#pragma unroll
+                for (int panel = 0; panel < PANELS; ++panel)
+                    load_share(stage + (panel * S::DEPTH + first) * ROW_BYTES, map, barrier, tile.col + S::PANEL * panel, k + first, product);
             }
         }
     }
 
-    // An operand that the batch does not step through is one matrix for all products.  When chains of one
+    // An operand that the batch does not step through is one matrix for all products.  When parts of one
     // product are told apart as a batch (SPLIT), each takes its own part of k of the same matrices.
     template <class Tiles>
     __device__ __forceinline__ static void run(MapAddress map_a, MapAddress map_b, const BatchAxis& batch, typename S::Ring_ ring,
@@ -52,5 +61,6 @@ template <class I> struct Producer {
                 ring.advance();
             }
         }
+        if constexpr (I::SPLIT) let_successor_begin();    // the sum of the parts
     }
 };

@@ -5,10 +5,14 @@
 struct Fragments {
     u32 x[4][4];
 
-    // Keeps the registers until here.
-    __device__ __forceinline__ void hold() const {
+    // Keeps the registers until here; of steps FIRST and the next one.
+    template <int FIRST> __device__ __forceinline__ void hold() const {
 #pragma unroll
-        for (int i = 0; i < 16; ++i) asm volatile("" ::"r"(x[i / 4][i % 4]));
+        for (int i = 0; i < 8; ++i) asm volatile("" ::"r"(x[FIRST + i / 4][i % 4]));
+    }
+    __device__ __forceinline__ void hold() const {
+        hold<0>();
+        hold<2>();
     }
 };
 
@@ -25,11 +29,11 @@ template <class I> struct RegisterConsumer : Consumer<I> {
         const int row = RowOrder<true>::row(this->thread / 32, this->thread % 32 / 4), k = this->thread % 4;
         a += row / 32 * (32 * ROW_BYTES) + swizzled(k, row % 32 / 4) + row % 4 * 4;
     }
-    // The stage that the ring stands at, as soon as it is there.  Rows of A along M: a row of 128 bytes is 32 of them
+    // The stage AHEAD of the one that the ring stands at, as soon as it is there.  Rows of A along M: a row of 128 bytes is 32 of them
     // at one k.  `right`: four k further.
-    __device__ __forceinline__ void load(Fragments& f) const {
-        this->wait();
-        const u32 stage = a + ring.stage * S::BYTES;
+    template <int AHEAD> __device__ __forceinline__ void load(Fragments& f) const {
+        ring.wait_full_ahead(AHEAD);
+        const u32 stage = a + ring.stage_ahead(AHEAD) * S::BYTES;
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
             const int step = i / 2, right = i % 2;
@@ -37,46 +41,56 @@ template <class I> struct RegisterConsumer : Consumer<I> {
             asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(x), "=r"(y) : "r"((stage ^ (right << 6)) + (8 * step + 4 * right) * ROW_BYTES) : "memory");
         }
     }
-    __device__ __forceinline__ static void round(const Fragments& loaded, Fragments& f) {
+    // Steps FIRST and the next one of a stage.
+    template <int FIRST> __device__ __forceinline__ static void round(const Fragments& loaded, Fragments& f) {
 #pragma unroll
-        for (int i = 0; i < 16; ++i) f.x[i / 4][i % 4] = rounded_to_tf32(loaded.x[i / 4][i % 4]);
-        f.hold();    // before `loaded` is loaded anew
+        for (int i = 0; i < 8; ++i) f.x[FIRST + i / 4][i % 4] = rounded_to_tf32(loaded.x[FIRST + i / 4][i % 4]);
     }
-    // Begins to multiply the stage that lies in `loaded`, rounded into `now`.  The next stage is loaded first,
-    // unless this one is the last: a warp cannot go on before the unit has taken its registers.
-    template <class Sum>
-    __device__ __forceinline__ void multiply(Sum (&sums)[Unit::COUNT], Fragments& loaded, Fragments& now, bool last, bool accumulate) {
-        const u64 from = B::of(b + ring.stage * S::BYTES);
-        round(loaded, now);
-        ring.advance();
-        if (!last) load(loaded);
-        wgmma_begin();
+    template <int FIRST, class Sum> __device__ __forceinline__ void half(Sum (&sums)[Unit::COUNT], const Fragments& now, u64 from, bool accumulate) const {
 #pragma unroll
-        for (int step = 0; step < 4; ++step) Unit::multiply(sums, now.x[step], from + step * B::STEP, step || accumulate);
+        for (int step = FIRST; step < FIRST + 2; ++step) Unit::multiply(sums, now.x[step], from + step * B::STEP, step || accumulate);
         wgmma_commit();
-        wgmma_wait<1>();
     }
-    // The next stage; `before` are the fragments of the one that the unit may still be reading.
-    template <class Sum>
-    __device__ __forceinline__ void next(Sum (&sums)[Unit::COUNT], Fragments& loaded, Fragments& now, const Fragments& before, bool last, int& finished) {
-        const int stage = ring.stage;
-        multiply(sums, loaded, now, last, true);
-        before.hold();
-        this->release(finished);
-        finished = stage;
+    // Multiplies the stage that the ring stands at, which lies rounded in `now`.  A warp cannot go on before the unit has
+    // taken its registers, so the next stage, which lies in `loaded`, is rounded between the halves; it goes where the
+    // stage before lay, once the unit has read that one.  Then the stage after the next is loaded, if there is one.
+    template <bool ACCUMULATE, class Sum>
+    __device__ __forceinline__ void multiply(Sum (&sums)[Unit::COUNT], const Fragments& now, Fragments& loaded, Fragments& next,
+                                             bool more, int& finished) {
+        const u64 from = B::of(b + ring.stage * S::BYTES);
+        wgmma_begin();
+        half<0>(sums, now, from, ACCUMULATE);
+        if constexpr (ACCUMULATE) {
+            wgmma_wait<1>();
+            next.hold();
+            this->release(finished);
+        }
+        round<0>(loaded, next);
+        next.hold<0>();
+        wgmma_begin();
+        half<2>(sums, now, from, true);
+        round<2>(loaded, next);
+        finished = ring.stage;
+        ring.advance();
+        next.hold<2>();    // before `loaded` is loaded anew
+        if (more) load<1>(loaded);
     }
     // As Consumer's; `blocks` is even.
     template <class Sum, class Meanwhile> __device__ __forceinline__ void chain(Sum (&sums)[Unit::COUNT], int blocks, const Meanwhile& meanwhile) {
         Fragments loaded, left, right;
-        int finished = ring.stage;
-        load(loaded);
-        multiply(sums, loaded, left, false, false);
+        int finished = 0;
+        load<0>(loaded);
+        round<0>(loaded, left);
+        round<2>(loaded, left);
+        left.hold();
+        load<1>(loaded);
+        multiply<false>(sums, left, loaded, right, blocks > TOGETHER, finished);
         meanwhile();
-        next(sums, loaded, right, left, blocks == TOGETHER, finished);
+        multiply<true>(sums, right, loaded, left, blocks > TOGETHER, finished);
 #pragma unroll 1
         for (int block = TOGETHER; block < blocks; block += TOGETHER) {
-            next(sums, loaded, left, right, false, finished);
-            next(sums, loaded, right, left, block + TOGETHER >= blocks, finished);
+            multiply<true>(sums, left, loaded, right, block + TOGETHER < blocks, finished);
+            multiply<true>(sums, right, loaded, left, block + TOGETHER < blocks, finished);
         }
         wgmma_wait<0>();
         right.hold();

@@ -16,9 +16,9 @@ template <int STAGES> struct Ring {
     }
     __device__ __forceinline__ u32 full_barrier() const { return full + 8 * stage; }
     __device__ __forceinline__ void wait_full() const { barrier_wait(full + 8 * stage, phase); }
+    __device__ __forceinline__ int stage_ahead(int stages) const { return stage + stages - (stage + stages >= STAGES ? STAGES : 0); }
     __device__ __forceinline__ void wait_full_ahead(int stages) const {
-        const bool wraps = stage + stages >= STAGES;
-        barrier_wait(full + 8 * (stage + stages - (wraps ? STAGES : 0)), phase ^ u32(wraps));
+        barrier_wait(full + 8 * stage_ahead(stages), phase ^ u32(stage + stages >= STAGES));
     }
     // A fresh barrier counts as a completed phase of parity 1, so the first round passes.
     __device__ __forceinline__ void wait_empty() const { barrier_wait(empty + 8 * stage, phase ^ 1); }

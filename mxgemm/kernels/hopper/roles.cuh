@@ -8,4 +8,6 @@ template <int REGISTERS> __device__ __forceinline__ void take_registers() {
 }
 // The same in all lanes; the shuffle tells the compiler so, else each descriptor costs a chain of R2UR.
 __device__ __forceinline__ int warpgroup_index() { return __shfl_sync(0xFFFFFFFFu, int(threadIdx.x) / 128, 0); }
+// The four warps of a consumer wait for each other; barrier 0 is the whole block's.
+__device__ __forceinline__ void warpgroup_barrier(int consumer) { asm volatile("bar.sync %0, 128;" ::"r"(consumer + 1) : "memory"); }
 __device__ __forceinline__ int warp_index() { return __shfl_sync(0xFFFFFFFFu, int(threadIdx.x) / 32, 0); }

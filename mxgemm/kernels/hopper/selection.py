@@ -22,30 +22,42 @@ __all__ = ["admits", "declines", "instances", "packs", "takes"]
 _UNITS = ("f16", "bf16", "tf32", "f8", "s8")
 _LARGEST = 2**31 - 1  # coordinates of the copy engine are 32-bit
 _SHORT_CHAIN = 128
+_EXACT_PARTS = (8192, 2048)  # products along K where the sum is exact and may be cut anywhere
 
-# Largest first; equal costs go to the first.  The last two are for results of few columns.
-_NARROW = (HopperTile(64, 64, 10, 1), HopperTile(64, 32, 16, 1), HopperTile(64, 16, 20, 1))
+# Largest first; equal costs go to the first.  Heights are 64 a consumer, so that widths, and the choice of
+# orientation, are what fills the last wave.  The last four are for results of few columns.
+_NARROW = (
+    HopperTile(64, 64, 10, 1), HopperTile(64, 48, 15, 1), HopperTile(64, 32, 16, 1),
+    HopperTile(64, 16, 20, 1),
+)  # fmt: skip
+_MIDDLE = (
+    HopperTile(192, 112, 5, 1), HopperTile(192, 96, 5, 1), HopperTile(128, 160, 5), HopperTile(128, 112, 6),
+    HopperTile(128, 96, 6), HopperTile(128, 80, 7), HopperTile(128, 64, 8, 1), HopperTile(64, 160, 7),
+    HopperTile(64, 96, 10), HopperTile(64, 80, 11),
+)  # fmt: skip
 _ONE_CHAIN = (
-    HopperTile(192, 192, 4, 1), HopperTile(128, 256, 4, cluster=2), HopperTile(128, 256, 4),
-    HopperTile(128, 208, 4, 3), HopperTile(128, 192, 4, 3), HopperTile(192, 128, 5, 1),
-    HopperTile(128, 144, 4), HopperTile(128, 128, 6), HopperTile(64, 256, 5),
-    HopperTile(64, 128, 8), *_NARROW,
+    HopperTile(192, 192, 4, 1, cluster=2), HopperTile(192, 192, 4, 1), HopperTile(192, 176, 4, 1),
+    HopperTile(128, 256, 4, cluster=2), HopperTile(128, 256, 4), HopperTile(192, 160, 4, 1),
+    HopperTile(128, 224, 4, 3), HopperTile(128, 208, 4, 3), HopperTile(128, 192, 4, 3),
+    HopperTile(192, 128, 5, 1), HopperTile(128, 144, 4), HopperTile(128, 128, 6), HopperTile(64, 256, 5),
+    HopperTile(64, 224, 5), HopperTile(64, 192, 6), HopperTile(64, 128, 8), *_MIDDLE, *_NARROW,
 )  # fmt: skip
 # A master sum beside the unit's: 128x256 does not fit the registers.
 _CHAINS = (
     HopperTile(128, 208, 4, 3), HopperTile(128, 192, 4, 3), HopperTile(192, 128, 5, 1),
-    HopperTile(128, 144, 5), HopperTile(128, 128, 6), HopperTile(64, 128, 8), *_NARROW,
+    HopperTile(128, 176, 5), HopperTile(128, 144, 5), HopperTile(128, 128, 6), HopperTile(64, 128, 8),
+    *_MIDDLE, *_NARROW,
 )  # fmt: skip
-# Chains side by side: products that do not fill the device with tiles.
+# Parts of K side by side: products that do not fill the device with tiles.
 _SIDE_BY_SIDE = (HopperTile(128, 128, 6), HopperTile(64, 128, 8), HopperTile(64, 64, 10, 1))
 # Widest tile whose registers hold everything, tested by compiling each instance.
 _WIDEST = {
     "one chain": 256, "C in pairs": 144, "C by element": 128, "C and bias by element": 64,
     "short chains": 208, "short chains and work": 192, "long chains": 192, "chains and C": 128,
-    "long chains from registers": 144,
+    "long chains from registers": 144, "sections": 144, "sections and work": 128,
 }  # fmt: skip
 _WIDE_FRAGMENTS = 128  # columns beside which three consumers hold fragments of A
-_TURNED_PIECE = 4  # entries of 16 bytes of the types whose D may lie along its rows
+_WIDE_TOTALS = 96  # columns beside whose master sum three consumers hold a total
 _PLAIN = ("identity", "relu", "clamp")
 _SHARED_LIMIT = 227 * 1024
 _LEAST_STAGES = 3  # two cost 30 %, three at most 1 % of the speed of four
@@ -130,14 +142,14 @@ def declines(
 def instances(p: ProductClass) -> Iterator[KernelInstance]:
     """Every instance that can compute this class of products, largest tile first."""
     depth = ROW_BYTES // SIZES[p.a.dtype]
-    chain = p.configuration.chain or 0
+    chain, section = p.configuration.chain or 0, p.configuration.section or p.k
     short = chain == _SHORT_CHAIN
     stages = chain // depth if chain and (short or p.k > chain) else 0
+    sections = section // depth if p.k > section else 0
     by_element = p.c_piece == 1 and p.reads_c
     d_piece = LARGEST_ALIGNMENT // SIZES[p.epilogue.d]
     registers = p.a.dtype == "float32" and p.a.layout != "k_major"
-    turned = p.d_turned and d_piece == _TURNED_PIECE
-    bulk = p.d_piece >= d_piece and turned == p.d_turned
+    bulk = p.d_piece >= d_piece and not (p.d_turned and _turns_by_element(p.epilogue.d, registers))
     epilogue = replace(p.epilogue, vector=d_piece if bulk else 1)
     plain = p.epilogue.activation in _PLAIN and not (
         p.epilogue.bias or p.epilogue.scale_rows or p.epilogue.scale_cols
@@ -148,18 +160,30 @@ def instances(p: ProductClass) -> Iterator[KernelInstance]:
             continue  # most of a panel of B along N would be copied for nothing
         if tile.consumers > 2 and (p.reads_c or not plain):
             continue  # three consumers leave the epilogue few registers, and no warp that fetches its terms
+        if tile.cluster > 1 and registers:
+            continue  # blocks whose consumers load A themselves lose 4 % by waiting for each other
         if tile.consumers > 2 and registers and (stages or tile.columns > _WIDE_FRAGMENTS):
             continue  # nor do they leave enough for fragments of A
+        if tile.consumers > 2 and sections and tile.columns > _WIDE_TOTALS:
+            continue  # nor for a total beside a master sum
         wanted = HopperInstance(
             p.a, p.b, p.accumulator, epilogue, p.batch_axes, tile, stages, False, p.reads_c,
-            p.reads_c and not (by_element or p.d_turned), d_turned=turned, bias_along=p.bias_along,
-            multiprocessors=p.multiprocessors,
+            p.reads_c and not (by_element or p.d_turned), d_turned=p.d_turned, section=sections,
+            bias_along=p.bias_along, multiprocessors=p.multiprocessors,
         )  # fmt: skip
         found = (_with_staged_c(wanted) if stages_c else None) or _fitting(wanted)
         if found is not None and tile.columns <= _WIDEST[_limit(p, found)]:
             yield found
-    if stages > 1 and not p.batch_axes:
-        yield from (_side_by_side(p, tile, chain) for tile in _SIDE_BY_SIDE)
+    if not p.batch_axes:
+        yield from (_side_by_side(p, tile, part) for part in _parts(p) for tile in _SIDE_BY_SIDE)
+
+
+def _turns_by_element(d: str, registers: bool) -> bool:
+    """Whether a D along its rows is stored by element: bytes, and what matrix instructions would mix up.
+
+    They take rows in their natural order, which A from registers does not keep.
+    """
+    return SIZES[d] == 1 or (SIZES[d] == 2 and registers)
 
 
 def _fitting(x: HopperInstance) -> HopperInstance | None:
@@ -170,19 +194,28 @@ def _fitting(x: HopperInstance) -> HopperInstance | None:
 
 
 def _with_staged_c(x: HopperInstance) -> HopperInstance | None:
-    """The instance with a buffer for each chunk of a tile, where C lies before D; None without the room."""
+    """The instance with a buffer for each chunk of C, or for each two where C is held; None without room."""
+    staged = replace(x, c_pairs=False, c_bulk=True)
     chunks = -(-x.tile.columns * SIZES[x.epilogue.d] // ROW_BYTES)
-    tile = replace(x.tile, buffers=max(chunks, x.tile.buffers))
-    return _fitting(replace(x, tile=tile, c_pairs=False, c_bulk=True))
+    at_once = -(-chunks // 2) if staged.c_held else chunks
+    return _fitting(replace(staged, tile=replace(x.tile, buffers=max(at_once, x.tile.buffers))))
 
 
-def _side_by_side(p: ProductClass, tile: HopperTile, chain: int) -> ChainSumInstance:
-    """Chains in workspace, then their sum."""
-    sums = EpilogueClass("identity", "float32", "float32", vector=4)
+def _parts(p: ProductClass) -> tuple[int, ...]:
+    """Products along K of the parts whose sums are added to the total as they stand."""
+    part = p.configuration.part
+    lengths = _EXACT_PARTS if p.configuration.is_integer else (part,) if part else ()
+    return tuple(length for length in lengths if p.k > length)
+
+
+def _side_by_side(p: ProductClass, tile: HopperTile, part: int) -> ChainSumInstance:
+    """Sums of the parts in workspace, then their sum."""
+    sums = EpilogueClass("identity", p.accumulator, p.accumulator, vector=4)
+    chain = int(p.configuration.chain == _SHORT_CHAIN)  # a part is one chain of all its stages, or short ones
     product = HopperInstance(
-        p.a, p.b, p.accumulator, sums, 1, tile, 0, True, False, False, multiprocessors=p.multiprocessors
+        p.a, p.b, p.accumulator, sums, 1, tile, chain, True, False, False, multiprocessors=p.multiprocessors
     )  # fmt: skip
-    return ChainSumInstance(p.a, p.b, p.accumulator, replace(p.epilogue, vector=1), 0, product, chain)
+    return ChainSumInstance(p.a, p.b, p.accumulator, replace(p.epilogue, vector=1), 0, product, part)
 
 
 def _limit(p: ProductClass, x: HopperInstance) -> str:
@@ -196,7 +229,7 @@ def _limit(p: ProductClass, x: HopperInstance) -> str:
         return "long chains from registers" if x.a_registers else "long chains"
     if x.chain:
         plain = p.epilogue.activation in _PLAIN and not p.epilogue.d.startswith("float8")
-        return "short chains" if plain else "short chains and work"
+        return ("sections" if x.section else "short chains") + ("" if plain else " and work")
     if from_memory:
         return "C in pairs" if x.c_pairs else "C by element"
     return "one chain"

@@ -3,14 +3,15 @@
 
 // A consumer's 64 rows of D (and C) by what one buffer holds: 64 rows of 128 bytes.  The last chunk may be
 // narrower: it has a map of its own and rows of TAIL_BYTES, not swizzled.  Where D lies along its rows (TURNED),
-// a buffer holds two halves, each 32 rows of D wide: a row of 128 bytes for each column.
+// a buffer has a line of 128 bytes for each column: 64 rows of D of 16 bits, or PARTS times 32 of 32 bits.
 template <class I> struct Chunks {
     using D = typename I::Epilogue::DType;
     static constexpr int COLUMNS = ROW_BYTES / int(sizeof(D)), COUNT = (I::BN + COLUMNS - 1) / COLUMNS;
     static constexpr int TAIL_BYTES = I::BN % COLUMNS * int(sizeof(D));
     static constexpr bool TURNED = I::BULK_STORE && I::D_TURNED;
-    static constexpr int HALF_BYTES = COLUMNS * ROW_BYTES;
-    static_assert(!TURNED || sizeof(D) == 4);
+    static constexpr int PART_ROWS = COLUMNS, PARTS = 64 / PART_ROWS, PART_BYTES = COLUMNS * ROW_BYTES;
+    static constexpr int REUSED = COUNT > I::BUFFERS ? COUNT - I::BUFFERS : 0;    // first chunks, whose buffers later ones take
+    static_assert(!TURNED || sizeof(D) == 4 || (sizeof(D) == 2 && !I::A_REGISTERS));    // whole rows of a matrix
     static_assert(TAIL_BYTES % (2 * PIECE_BYTES) == 0 || sizeof(D) != 2);
 
     __device__ __forceinline__ static constexpr bool is_tail(int chunk) { return TAIL_BYTES != 0 && chunk + 1 == COUNT; }
@@ -20,7 +21,7 @@ template <class I> struct Chunks {
 template <class I> struct Stage {
     static constexpr int DEPTH = ROW_BYTES / int(sizeof(typename I::A));    // elements along k
     // Operands whose rows run along m or n lie in panels; the last may be partly unused.
-    static constexpr int PANEL = ROW_BYTES / int(sizeof(typename I::A));
+    static constexpr int PANEL = DEPTH;
     static constexpr int B_EXTENT = I::B_K_MAJOR ? I::BN : (I::BN + PANEL - 1) / PANEL * PANEL;
     static constexpr int A_BYTES = I::BM * ROW_BYTES, B_BYTES = B_EXTENT * ROW_BYTES;
     static constexpr int BYTES = A_BYTES + B_BYTES;

@@ -3,11 +3,14 @@
 // stores them by element along D's contiguous axis.  Between the two the sums' registers are free, so the
 // next tile's first products run while this one is written.
 
-__device__ __forceinline__ void stage_matrices(u32 address, const u32 (&w)[4]) {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
+// Four 8 x 8 matrices, whose lines in shared memory are their rows, or, TURNED, their columns.
+template <bool TURNED> __device__ __forceinline__ void stage_matrices(u32 address, const u32 (&w)[4]) {
+    if constexpr (TURNED) asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
+    else asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
 }
-__device__ __forceinline__ void staged_matrices(u32 address, u32 (&w)[4]) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(address) : "memory");
+template <bool TURNED> __device__ __forceinline__ void staged_matrices(u32 address, u32 (&w)[4]) {
+    if constexpr (TURNED) asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(address) : "memory");
+    else asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(address) : "memory");
 }
 __device__ __forceinline__ void stage_two_bytes(u32 address, u32 word) {
     asm volatile("st.shared.u16 [%0], %1;" ::"r"(address), "h"(u16(word)) : "memory");
@@ -86,10 +89,14 @@ template <class I> struct Store {
         const int staged = sizeof(D) == 2 ? Rows::row(warp, lane % 8) + lane / 8 % 2 * BELOW : row;
         const int byte = sizeof(D) == 2 ? lane / 16 * PIECE_BYTES : col * int(sizeof(D));
         const u32 buffers = base + S::buffers(group);
-        const u32 line = G::TURNED ? row / 32 * G::HALF_BYTES + swizzled(col, row % 32 / 4) + row % 4 * 4
-                                   : swizzled(staged, byte / PIECE_BYTES) + byte % PIECE_BYTES;
+        u32 line = swizzled(staged, byte / PIECE_BYTES) + byte % PIECE_BYTES;
+        if constexpr (G::TURNED) line = sizeof(D) == 2 ? swizzled(lane / 16 * 8 + lane % 8, staged / 8) : turned_word(row, col);
         return {t, row, col, buffers, buffers + line, buffers + u32(staged * G::TAIL_BYTES + byte),
                 Terms<I>{base + S::TERMS}, Handover<I, G::COUNT>{base + S::handover(group)}};
+    }
+    // Where D lies along its rows: a word of D in the first buffer.
+    __device__ __forceinline__ static u32 turned_word(int row, int col) {
+        return row / G::PART_ROWS * G::PART_BYTES + swizzled(col, row % G::PART_ROWS / 4) + row % 4 * 4;
     }
     // The same in `chunk`, `step` steps and `i` pairs on; pair i has columns 8 * (i / 2) on of the upper or lower 8 rows.
     __device__ __forceinline__ static u32 address(const Spot& at, int chunk, int step, int i) {
@@ -100,6 +107,10 @@ template <class I> struct Store {
         // Rows 8 apart are swizzled alike; the lower one of two neighbours is odd.
         return (at.swizzled ^ byte ^ (BELOW == 1 ? below * PIECE_BYTES : 0)) + buffer + below * ROW_BYTES;
     }
+    // The address that the matrix instructions want for a step.
+    __device__ __forceinline__ static u32 matrices_address(const Spot& at, int chunk, int step) {
+        return G::TURNED ? line_address(at, chunk, step, 0, 0) : address(at, chunk, step, 0);
+    }
     // Where D lies along its rows: the line of column `second` of the pairs at columns 8 * block of the step; upper row.
     __device__ __forceinline__ static u32 line_address(const Spot& at, int chunk, int step, int block, int second) {
         return (at.swizzled ^ second * PIECE_BYTES) + chunk % I::BUFFERS * S::STORE_BYTES + (STEP * step + 8 * block + second) * ROW_BYTES;
@@ -107,35 +118,38 @@ template <class I> struct Store {
     // The lower row in the same line.
     __device__ __forceinline__ static u32 lower(u32 line) { return line ^ BELOW / 4 * PIECE_BYTES; }
 
-    // C of a step, which the copy engine has put where D will be staged.
-    __device__ __forceinline__ static void read_turned_c(const Spot& at, int chunk, int step, Pair<T> (&c)[4]) {
-#pragma unroll
-        for (int block = 0; block < 2; ++block) {
-            Pair<C> column[2];    // its upper and its lower row
-#pragma unroll
-            for (int second = 0; second < 2; ++second) {
-                const u32 line = line_address(at, chunk, step, block, second);
-                if constexpr (BELOW == 1) column[second] = get_shared_pair<C>(line);
-                else column[second] = {get_shared<C>(line), get_shared<C>(lower(line))};
-            }
-            c[2 * block] = {To<T>::from(column[0].x), To<T>::from(column[1].x)};
-            c[2 * block + 1] = {To<T>::from(column[0].y), To<T>::from(column[1].y)};
-        }
-    }
-    __device__ __forceinline__ static void read_staged_c(const Spot& at, int chunk, int step, Pair<T> (&c)[4]) {
-        if constexpr (G::TURNED) return read_turned_c(at, chunk, step, c);
-        u32 words[4];
-        if constexpr (sizeof(C) == 2) staged_matrices(address(at, chunk, step, 0), words);
+    // C of a step, which the copy engine has put where D will be staged, in words as D's.
+    __device__ __forceinline__ static void read_turned(const Spot& at, int chunk, int step, u32 (&words)[WORDS]) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            if constexpr (sizeof(C) == 4) {
-                const Pair<C> two = get_shared_pair<C>(address(at, chunk, step, i));
-                c[i] = {To<T>::from(two.x), To<T>::from(two.y)};
-            } else {
-                if constexpr (sizeof(C) == 1) words[i] = staged_two_bytes(address(at, chunk, step, i));
-                c[i] = {To<T>::from(element_of<C>(words[i], 0)), To<T>::from(element_of<C>(words[i], 1))};
+            const int block = i / 2, second = i % 2;
+            const u32 line = line_address(at, chunk, step, block, second);
+            const Pair<u32> rows = BELOW == 1 ? get_shared_pair<u32>(line) : Pair<u32>{get_shared<u32>(line), get_shared<u32>(lower(line))};
+            words[4 * block + second] = rows.x, words[4 * block + 2 + second] = rows.y;
+        }
+    }
+    __device__ __forceinline__ static void read_step(const Spot& at, int chunk, int step, u32 (&words)[WORDS]) {
+        if constexpr (sizeof(C) == 2) {
+            staged_matrices<G::TURNED>(matrices_address(at, chunk, step), words);
+        } else if constexpr (G::TURNED) {
+            read_turned(at, chunk, step, words);
+        } else {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const u32 from = address(at, chunk, step, i);
+                if constexpr (sizeof(C) == 4) {
+                    const Pair<u32> two = get_shared_pair<u32>(from);
+                    words[2 * i] = two.x, words[2 * i + 1] = two.y;
+                } else {
+                    words[i / 2] = (i % 2 ? words[i / 2] : 0) | staged_two_bytes(from) << (16 * (i % 2));
+                }
             }
         }
+    }
+    // Entry `index` of a thread's eight in such words.
+    __device__ __forceinline__ static T entry_of(const u32 (&words)[WORDS], int index) {
+        constexpr int EACH = 4 / int(sizeof(C));    // in a word
+        return To<T>::from(element_of<C>(words[index / EACH], index % EACH));
     }
     // Entries (row, col) and (row, col + 1) of a matrix in device memory; past its edge those of its last row and columns.
     template <class X> __device__ __forceinline__ Pair<T> read_entries(const X* matrix, i64 row_stride, i64 col_stride, int row, int col) const {
@@ -171,17 +185,21 @@ template <class I> struct Store {
     __device__ __forceinline__ static constexpr bool exists(int chunk, int step) { return chunk * CHUNK_STEPS + step < STEPS; }
     __device__ __forceinline__ static constexpr int first_of(int chunk, int step) { return 8 * (chunk * CHUNK_STEPS + step); }
 
-    // The entries of a step before the activation, in place of its sums.
-    __device__ __forceinline__ void take_terms(const TilePlace& tile, const Spot& at, int chunk, int step, T (&sums)[I::BN / 2]) const {
+    // What no activation makes an overflow: NaN, or an integer.
+    __device__ __forceinline__ static T past_edge() {
+        if constexpr (same<T, float>) return __int_as_float(0x7FFFFFFF);
+        else return 0;
+    }
+    // The entries of a step before the activation, in place of its sums; `words` are those of a staged C.
+    __device__ __forceinline__ void take_terms(const TilePlace& tile, const Spot& at, int chunk, int step, const u32 (&words)[WORDS], T (&sums)[I::BN / 2]) const {
         Pair<T> c[4] = {};
-        if constexpr (I::STAGES_C) read_staged_c(at, chunk, step, c);
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             keep_order();
             const int sum = first_of(chunk, step) + 2 * i;
             const int row = tile.row + 64 * group + at.row + BELOW * (i % 2), col = tile.col + at.col + chunk * G::COLUMNS + STEP * step + 8 * (i / 2);
-            if constexpr (!I::STAGES_C)
-                if (p.mode & MODE_C) c[i] = read_c(tile, row, col);
+            if constexpr (I::STAGES_C) c[i] = {entry_of(words, 2 * i), entry_of(words, 2 * i + 1)};
+            else if (p.mode & MODE_C) c[i] = read_c(tile, row, col);
             const Pair<T> bias = read_bias(tile, at.terms, row, col);
             T scale = 0;
             Pair<T> scales = {};
@@ -189,6 +207,10 @@ template <class I> struct Store {
             if constexpr (Terms<I>::COLUMNS > 0) scales = get_shared_pair<T>(at.terms.columns() + 4 * (col - tile.col));
             sums[sum] = F::before(p, sums[sum], c[i].x, bias.x, scale, scales.x);
             sums[sum + 1] = F::before(p, sums[sum + 1], c[i].y, bias.y, scale, scales.y);
+            if constexpr (sizeof(D) == 1) {    // entries past the edge are not stored, and must not report overflow
+                if (row >= p.m || col >= p.n) sums[sum] = past_edge();
+                if (row >= p.m || col + 1 >= p.n) sums[sum + 1] = past_edge();
+            }
         }
     }
     // An entry after the activation; where D has 8 bits, D's bits.
@@ -239,10 +261,10 @@ template <class I> struct Store {
         }
     }
     __device__ __forceinline__ static void stage_step(const Spot& at, int chunk, int step, const u32 (&words)[WORDS]) {
-        if constexpr (G::TURNED) {
+        if constexpr (sizeof(D) == 2) {
+            stage_matrices<G::TURNED>(matrices_address(at, chunk, step), words);
+        } else if constexpr (G::TURNED) {
             stage_turned(at, chunk, step, words);
-        } else if constexpr (sizeof(D) == 2) {
-            stage_matrices(address(at, chunk, step, 0), words);
         } else {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
@@ -252,17 +274,49 @@ template <class I> struct Store {
         }
     }
 
-
-    __device__ __forceinline__ void take_terms(const TilePlace& tile, const Spot& at, int chunk, T (&sums)[I::BN / 2]) const {
-        if constexpr (I::STAGES_C) at.handover.wait_ready(count, chunk);
+    // C of the tile that is being multiplied, into the registers of its words: the chunks that are the last in their
+    // buffers, or those that others follow.
+    template <int COUNT> __device__ __forceinline__ void hold_c(bool last, T (&words)[COUNT]) const {
+        static_assert(DIRECT == 0);
+        const Spot at = spot();
 #pragma unroll
-        for (int step = 0; step < CHUNK_STEPS; ++step)
-            if (exists(chunk, step)) take_terms(tile, at, chunk, step, sums);
+        for (int chunk = last ? G::REUSED : 0; chunk < (last ? G::COUNT : G::REUSED); ++chunk) {
+            at.handover.wait_c(count, chunk);
+#pragma unroll
+            for (int step = 0; step < CHUNK_STEPS; ++step) {
+                if (!exists(chunk, step)) continue;
+                u32 c[WORDS];
+                read_step(at, chunk, step, c);
+#pragma unroll
+                for (int i = 0; i < WORDS; ++i) words[chunk * CHUNK_WORDS + step * WORDS + i] = *reinterpret_cast<T*>(&c[i]);
+            }
+            if (last) continue;
+            async_proxy_fence();    // the copy engine writes here next
+            __syncwarp();
+            if (at.thread % 32 == 0) barrier_arrive(at.handover.staged(chunk));
+        }
     }
-    // Words of a chunk from words[first] on; they may take the place of the sums that they are made of.
+    // The same of a chunk, whose held words of C lie in words[first] on.
+    template <int COUNT>
+    __device__ __forceinline__ void take_terms(const TilePlace& tile, const Spot& at, int chunk, T (&sums)[I::BN / 2], const T (&words)[COUNT], int first) const {
+        if constexpr (I::STAGES_C && !I::HOLDS_C) at.handover.wait_c(count, chunk);
+#pragma unroll
+        for (int step = 0; step < CHUNK_STEPS; ++step) {
+            if (!exists(chunk, step)) continue;
+            u32 c[WORDS] = {};
+            if constexpr (I::HOLDS_C) {
+#pragma unroll
+                for (int i = 0; i < WORDS; ++i) c[i] = *reinterpret_cast<const u32*>(&words[first + step * WORDS + i]);
+            } else if constexpr (I::STAGES_C) {
+                read_step(at, chunk, step, c);
+            }
+            take_terms(tile, at, chunk, step, c, sums);
+        }
+    }
+    // Words of a chunk from words[first] on; they may take the place of the sums that they are made of, and of C's.
     template <int COUNT>
     __device__ __forceinline__ void finish_chunk(const TilePlace& tile, const Spot& at, int chunk, T (&sums)[I::BN / 2], T (&words)[COUNT], int first) {
-        if constexpr (!F::LONG) take_terms(tile, at, chunk, sums);
+        if constexpr (!F::LONG) take_terms(tile, at, chunk, sums, words, first);
 #pragma unroll
         for (int step = 0; step < CHUNK_STEPS; ++step) {
             if (!exists(chunk, step)) continue;
@@ -277,7 +331,7 @@ template <class I> struct Store {
     }
     template <int COUNT>
     __device__ __forceinline__ void write_chunk(const TilePlace& tile, const Spot& at, u32 before, int chunk, const T (&words)[COUNT], int first) const {
-        if constexpr (I::BULK_STORE && !I::STAGES_C) at.handover.wait_ready(before, chunk);
+        if constexpr (I::BULK_STORE) at.handover.wait_ready(before, chunk);
         __syncwarp();
 #pragma unroll
         for (int step = 0; step < CHUNK_STEPS; ++step) {
@@ -318,10 +372,15 @@ template <class I> struct Store {
 
     template <int COUNT> __device__ __forceinline__ void finish(const TilePlace& tile, T (&sums)[I::BN / 2], T (&words)[COUNT]) {
         const Spot at = spot();
+        // C's narrower last chunk lies across the rows of several warps, which D's first chunk is about to replace.
+        if constexpr (I::HOLDS_C && G::REUSED > 0 && G::TAIL_BYTES != 0 && !G::TURNED) warpgroup_barrier(group);
         at.terms.wait(count);
         if constexpr (F::LONG) {
 #pragma unroll
-            for (int chunk = 0; chunk < G::COUNT; ++chunk) take_terms(tile, at, chunk, sums);
+            for (int chunk = 0; chunk < G::COUNT; ++chunk) {
+                __syncwarp();    // else ptxas takes the terms of all chunks at once, which do not fit the registers
+                take_terms(tile, at, chunk, sums, words, chunk * CHUNK_WORDS);
+            }
             end_all(sums);
         }
 #pragma unroll

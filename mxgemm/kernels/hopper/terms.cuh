@@ -26,8 +26,6 @@ struct Fetched<Epilogue<Activation, C, Bias_, Rows_, Columns_, D>> {
         one.mode = p.mode;
         one.alpha = p.alpha;
         one.beta = p.beta;
-        one.low = p.low;
-        one.high = p.high;
         one.bias = &bias;
         one.scale_rows = &row;
         one.scale_cols = &column;
@@ -71,8 +69,8 @@ template <class I> struct Terms {
     __device__ __forceinline__ u32 full() const { return values + BYTES; }
     __device__ __forceinline__ u32 empty() const { return values + BYTES + 8; }
     __device__ __forceinline__ void init() const {
-        barrier_init(full(), 1);
-        barrier_init(empty(), 4 * CONSUMERS);
+        barrier_init(full(), 32);    // each thread arrives for what it has written or read
+        barrier_init(empty(), 128 * CONSUMERS);
     }
     __device__ __forceinline__ u32 rows() const { return values + BIAS * 4; }
     __device__ __forceinline__ u32 columns() const { return values + (BIAS + ROWS) * 4; }
@@ -95,16 +93,12 @@ template <class I> struct Terms {
         }
         if constexpr (ROWS > 0) fetch<typename F::Rows, ROWS>(rows(), p.scale_rows, 0, p.scale_row, tile.row, p.m);
         if constexpr (COLUMNS > 0) fetch<typename F::Columns, COLUMNS>(columns(), p.scale_cols, 0, p.scale_col, tile.col, p.n);
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) barrier_arrive(full());
+        barrier_arrive(full());
     }
     __device__ __forceinline__ void wait(u32 count) const {
         if constexpr (BYTES > 0) barrier_wait(full(), count & 1);
     }
     __device__ __forceinline__ void release() const {
-        if constexpr (BYTES > 0) {
-            __syncwarp();
-            if (threadIdx.x % 32 == 0) barrier_arrive(empty());
-        }
+        if constexpr (BYTES > 0) barrier_arrive(empty());
     }
 };

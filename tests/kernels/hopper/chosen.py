@@ -42,11 +42,17 @@ CLASSES: dict[str, tuple[ProductClass, tuple[int, int, int]]] = {
     "f16_bias_of_entries": (product_class(F16, F16, "kk", F16, bias_along="entries", **FULL), (128, 256, 1)),
     "f16_chains_and_c": (product_class(F16, F16, "kk", F16, k=20000, **FULL), (128, 192, 1)),
     "f16_chains": (product_class(F16, F16, "kk", F16, k=20000), (128, 192, 1)),
+    "f16_turned": (product_class(F16, F16, "nk", F16, turned=True), (128, 160, 1)),
+    "f16_turned_c": (product_class(F16, F16, "nk", F16, turned=True, **FULL), (128, 256, 1)),
+    "f16_turned_chains": (product_class(F16, F16, "kk", F16, k=20000, turned=True), (128, 176, 1)),
+    "bf16_turned_narrow": (product_class("bfloat16", "bfloat16", "nk", "bfloat16", turned=True), (64, 48, 1)),
+    "f16_three_wide": (product_class(F16, F16, "nn", F16, turned=True), (192, 176, 1)),
+    "f16_three_in_clusters": (product_class(F16, F16, "kn", F16), (192, 192, 2)),
     "f16_three_consumers": (product_class(F16, F16, "kn", F16), (192, 192, 1)),
     "tf32_three_consumers": (product_class(F32, F32, "nk", F32), (192, 128, 1)),
     "bf16_narrow": (product_class("bfloat16", "bfloat16", "nk", "bfloat16"), (64, 16, 1)),
     "tf32": (product_class(F32, F32, "kk", F32), (128, 256, 1)),
-    "tf32_registers": (product_class(F32, F32, "nk", F32, turned=True), (128, 256, 2)),
+    "tf32_registers": (product_class(F32, F32, "nk", F32, turned=True), (128, 256, 1)),
     "tf32_registers_c": (
         product_class(F32, F32, "nk", F32, turned=True, reads_c=True, activation="relu", bias=F32),
         (128, 192, 1),
@@ -57,6 +63,12 @@ CLASSES: dict[str, tuple[ProductClass, tuple[int, int, int]]] = {
     "s8_u8": (product_class("int8", "uint8", "kk", "int32", activation="clamp", bias="int32"), (128, 192, 1)),
     "e4m3_e5m2": (product_class(E4M3, E5M2, "kk", "float32"), (128, 208, 1)),
     "e4m3_to_e4m3": (product_class(E4M3, E4M3, "kk", E4M3), (64, 128, 1)),
+    "e4m3_sections": (product_class(E4M3, E4M3, "kk", "float32", k=20000), (128, 144, 1)),
+    "e4m3_sections_of_three": (product_class(E4M3, E5M2, "kk", "float32", k=20000), (192, 96, 1)),
+    "e4m3_sections_to_e4m3": (
+        product_class(E4M3, E4M3, "kk", E4M3, k=20000, activation="gelu", reads_c=True, bias=F32),
+        (128, 128, 1),
+    ),
 }  # fmt: skip
 
 
@@ -69,7 +81,13 @@ def chosen() -> dict[str, KernelInstance | PackInstance]:
     offered = instances(product_class(F16, F16, "kk", F16, k=20000, **FULL))
     found["f16_side_by_side"] = next(i for i in offered if isinstance(i, ChainSumInstance))
     offered = instances(product_class(F32, F32, "nk", F32, k=20000))
-    found["tf32_side_by_side"] = next(i.chains_by for i in offered if isinstance(i, ChainSumInstance))
+    found["tf32_side_by_side"] = next(i.sums_by for i in offered if isinstance(i, ChainSumInstance))
+    offered = instances(product_class(E4M3, E4M3, "kk", E4M3, k=20000))
+    e4m3 = next(i for i in offered if isinstance(i, ChainSumInstance))
+    found["e4m3_side_by_side"], found["e4m3_sums_side_by_side"] = e4m3, e4m3.sums_by
+    offered = instances(product_class("int8", "uint8", "kk", "int32", k=20000))
+    s8 = next(i for i in offered if isinstance(i, ChainSumInstance))
+    found["s8_side_by_side"], found["s8_sums_side_by_side"] = s8, s8.sums_by
     found["arrange"] = ArrangeInstance(2, 1)
     found["arrange_turned"] = ArrangeInstance(4, 0, turned=True)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -22,14 +23,33 @@ def forgotten_choices() -> Iterator[None]:
 
 @pytest.fixture
 def only(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A function that makes one tile the only choice."""
+    """A function that makes one tile the only choice, in either orientation or in the one asked for."""
 
-    def choose(rows: int, columns: int, cluster: int = 1) -> None:
+    def choose(rows: int, columns: int, cluster: int = 1, *, turned: bool | None = None) -> None:
         def cost(instance: Any, *_: Any) -> float:
             t = getattr(instance, "tile", None)
-            return 0.0 if t and (t.rows, t.columns, t.cluster) == (rows, columns, cluster) else 1.0
+            if t is None or turned not in (None, instance.d_turned):
+                return math.inf
+            return 0.0 if (t.rows, t.columns, t.cluster) == (rows, columns, cluster) else 1.0
 
         first, *others = table.KERNELS
+        family = replace(first, cost=cost, declines=lambda *_: None)
+        monkeypatch.setattr(lowering, "KERNELS", (family, *others))
+
+    return choose
+
+
+@pytest.fixture
+def oriented(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A function that leaves the choice of tile to the model, in one orientation."""
+
+    def choose(turned: bool) -> None:
+        first, *others = table.KERNELS
+
+        def cost(instance: Any, *about: Any) -> float:
+            fits = getattr(instance, "d_turned", None) == turned
+            return first.cost(instance, *about) if fits else math.inf
+
         family = replace(first, cost=cost, declines=lambda *_: None)
         monkeypatch.setattr(lowering, "KERNELS", (family, *others))
 

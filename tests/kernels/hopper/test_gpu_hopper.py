@@ -19,7 +19,7 @@ pytestmark = pytest.mark.gpu
 
 E4M3, E5M2 = "float8_e4m3fn", "float8_e5m2"
 TILES = (
-    (192, 192, 1), (192, 128, 1),
+    (192, 192, 2), (192, 192, 1), (192, 128, 1), (128, 64, 1),
     (128, 256, 2), (128, 256, 1), (128, 208, 1), (128, 192, 1), (128, 144, 1), (128, 128, 1), (64, 256, 1),
     (64, 128, 1), (64, 64, 1), (64, 32, 1), (64, 16, 1),
 )  # fmt: skip
@@ -137,7 +137,9 @@ def test_operands_that_round_to_infinity_are_flagged(layouts: str) -> None:
 
 @pytest.mark.parametrize("layouts", ["kk", "kn", "nk", "nn"])
 @pytest.mark.parametrize("m", [1, 2, 16, 17, 32])
-def test_few_rows_run_as_the_transpose(layouts: str, m: int) -> None:
+@pytest.mark.parametrize("turned", [True, False])
+def test_few_rows_in_both_orientations(oriented: Any, turned: bool, layouts: str, m: int) -> None:
+    oriented(turned)
     pad = aligned_pad(m, "float16") if layouts[0] == "n" else 0
     a, _ = operands(m, 8, 520, ("float16", "float16"), layouts=layouts, pad=pad)
     _, b = operands(8, 1000, 520, ("float16", "float16"), layouts=layouts)
@@ -146,8 +148,7 @@ def test_few_rows_run_as_the_transpose(layouts: str, m: int) -> None:
         a, b, guarded((m, 1000), "float16"), epilogue=mx.epilogue.relu(bias=bias.device[0]),
         on_host=mx.epilogue.relu(bias=bias.host[0]),
     )  # fmt: skip
-    # Panels of an operand that lies along M are 64 wide.
-    assert found.outcome.plan.kernel.tile.columns <= (32 if layouts[0] == "k" else 64)
+    assert found.outcome.plan.kernel.d_turned == turned
 
 
 @pytest.mark.parametrize("n", [200, 203])

@@ -17,7 +17,7 @@ from tests.kernels.hopper.device_arrays import GuardedArray, guarded, same_bits
 from tests.kernels.hopper.test_gpu_hopper import TILES, aligned_pad, check, draw
 from tests.policies import product
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("insist")]
 
 F32, LAYOUTS = "float32", ("kn", "kk", "nk", "nn")
 TALL = ((192, 192), (192, 128), (192, 96))
@@ -81,11 +81,10 @@ def test_every_tile_in_every_layout(only: Any, tile: tuple[int, ...], layouts: s
     a, b = pair(392, 600, 200, layouts)
     found = checked(a, b, guarded((392, 600), F32))
     assert found.outcome.plan.lowering == "wgmma"
-    if tile not in TALL:
+    if tile[:2] not in TALL:
         assert found.outcome.plan.kernel.tile_shape == tile[:2]
 
 
-@pytest.mark.usefixtures("insist")
 @pytest.mark.parametrize("pad", [0, 1, 4])
 @pytest.mark.parametrize("layouts", LAYOUTS)
 @pytest.mark.parametrize(

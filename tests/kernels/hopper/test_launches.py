@@ -31,9 +31,8 @@ def test_both_operands_are_arranged_one_after_the_other_then_multiplied() -> Non
     of_a, of_b, product = launches(found)
     size = 4097 * 4160 * 2
     after = -(-size // 256) * 256
-    assert (of_a.arguments[:2], of_b.arguments[:2]) == (
-        (POINTERS["a"], WORKSPACE), (POINTERS["b"], WORKSPACE + after),
-    )  # fmt: skip
+    a, b = (POINTERS[found.form.caller_name(name)] for name in "ab")
+    assert (of_a.arguments[:2], of_b.arguments[:2]) == ((a, WORKSPACE), (b, WORKSPACE + after))
     assert product.arguments[:2] == (WORKSPACE, WORKSPACE + after)
     assert product.arguments[3] == POINTERS["d"]
     assert found.workspace_bytes == after + size
@@ -44,7 +43,8 @@ def test_one_operand_off_16_bytes_is_the_only_one_that_is_arranged() -> None:
     found = lower("float16", 4096, 4097, 4096, "kn")
     of_b, product = launches(found)
     assert of_b.arguments[:2] == (POINTERS["b"], WORKSPACE)
-    assert product.arguments[:2] == (POINTERS["a"], WORKSPACE)
+    operands = {found.form.caller_name(name): product.arguments[i] for i, name in enumerate("ab")}
+    assert operands == {"a": POINTERS["a"], "b": WORKSPACE}
 
 
 def test_maps_lead_the_parameters_and_name_the_pointer_that_they_follow() -> None:

@@ -90,6 +90,41 @@ def test_results_along_rows_are_staged_where_the_copy_engine_reads_them(from_reg
     assert staged(from_registers=from_registers) == want
 
 
+def matrix_lines(*, group: int = 16) -> dict[tuple[int, int, int, int], tuple[int, int, int]]:
+    """(warp, step, matrix, line) to the address that a lane gives, and the row and column of what lies there.
+
+    The lines of a matrix of 16-bit results along their rows are its columns, 8 rows long.
+    """
+    found = {}
+    for warp, step, lane in itertools.product(range(WARPS), range(4), range(LANES)):
+        piece = (16 * warp + lane % 8 + lane // 8 % 2 * 8) // 8
+        line, i = lane // group * 8 + lane % 8, lane // 8
+        at = line * ROW_BYTES + (piece ^ line % 8) * 16 + STEP * step * ROW_BYTES
+        found[warp, step, i, lane % 8] = at, 16 * warp + 8 * (i % 2), 16 * step + 8 * (i // 2) + lane % 8
+    return found
+
+
+def misplaced(lines: dict[tuple[int, int, int, int], tuple[int, int, int]]) -> int:
+    """How many of the lines lie elsewhere than where the copy engine reads a row of 128 bytes a column."""
+    return sum(at != col * ROW_BYTES + (row_of_d // 8 ^ col % 8) * 16 for at, row_of_d, col in lines.values())
+
+
+def test_16_bit_results_along_rows_are_staged_where_the_copy_engine_reads_them() -> None:
+    lines = matrix_lines()
+    assert misplaced(lines) == 0
+    assert len({at for at, _, _ in lines.values()}) == 64 * 8  # all of 64 x 64 entries
+
+
+def test_the_lines_of_a_matrix_meet_no_bank_twice() -> None:
+    lines = matrix_lines()
+    for warp, step, i in itertools.product(range(WARPS), range(4), range(4)):
+        assert len({lines[warp, step, i, line][0] % ROW_BYTES for line in range(8)}) == 8
+
+
+def test_matrices_side_by_side_that_change_places_are_noticed() -> None:
+    assert misplaced(matrix_lines(group=32)) > 0
+
+
 def test_a_line_swizzled_as_its_neighbour_is_noticed() -> None:
     assert staged(from_registers=True, flip=0) != staged(from_registers=True)
 

@@ -12,9 +12,11 @@ from mxgemm.epilogue import EpilogueSpec
 from mxgemm.kernels.hopper.chain_sum import ChainSumInstance
 from mxgemm.kernels.hopper.instance import HopperInstance
 from mxgemm.kernels.hopper.model import cost
+from mxgemm.kernels.hopper.selection import _EXACT_PARTS, instances
 from mxgemm.kernels.hopper.tiles import HopperTile
 from mxgemm.problem import pose
 from mxgemm.shapes import Operand
+from tests.kernels.hopper.chosen import product_class
 from tests.kernels.hopper.problems import POINTERS, lower, matrix
 
 
@@ -27,14 +29,12 @@ def tile(found: kernels.Lowering) -> tuple[int, int, int]:
 @pytest.mark.parametrize(
     ("dtype", "shape", "layouts", "expected"),
     [
-        ("float16", (512, 512, 512), "kn", (64, 64, 1)),
         ("float16", (1024, 1024, 1024), "kn", (64, 128, 1)),
         ("float16", (2048, 2048, 2048), "kn", (128, 256, 1)),
-        ("float16", (1536, 1536, 6144), "kk", (128, 144, 1)),  # 132 tiles, one for each multiprocessor
         ("float16", (896, 4864, 896), "kn", (192, 192, 1)),  # 130 tiles
-        ("float16", (2112, 7168, 4096), "kn", (192, 128, 1)),  # 616 tiles in 5 waves
         ("float16", (8192, 8192, 8192), "kn", (128, 256, 2)),
-        ("float16", (64, 28672, 8192), "kn", (64, 256, 1)),
+        ("float16", (11008, 128, 4096), "kn", (128, 96, 1)),  # 115 tiles of the transpose
+        ("float16", (32, 11008, 4096), "nk", (64, 96, 1)),  # 115 tiles
         ("float32", (1024, 1024, 1024), "kn", (64, 128, 1)),
         ("float8_e4m3fn", (4096, 4096, 4096), "kk", (128, 208, 1)),
         ("float8_e4m3fn", (8192, 8192, 8192), "kk", (128, 192, 1)),
@@ -47,6 +47,49 @@ def test_the_tile_that_was_measured_fastest(
     found = lower(dtype, *shape, layouts)
     assert tile(found) == expected
     assert found.workspace_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "layouts", "transposed"),
+    [
+        ("bfloat16", (3072, 768, 2304), "kn", True),  # as it stands, B in panels: 96 tiles of 128x192
+        ("float16", (11008, 128, 4096), "kn", True),  # 115 tiles of 128x96
+        ("float16", (96, 16384, 4096), "kn", True),
+        ("float16", (32, 11008, 4096), "nk", False),  # the transpose would have its B in panels
+        ("float16", (1920, 1080, 720), "nk", False),
+        ("float16", (4096, 4096, 4096), "kk", False),  # nothing to gain
+    ],
+)
+def test_the_orientation_that_wastes_least(
+    dtype: str, shape: tuple[int, int, int], layouts: str, transposed: bool
+) -> None:
+    found = lower(dtype, *shape, layouts)
+    assert isinstance(found.instance, HopperInstance)
+    assert found.form.transposed == found.instance.d_turned == transposed
+    assert found.instance.bulk_store
+    (launch,) = found.launches(POINTERS)
+    assert launch.arguments[:2] == tuple(POINTERS[found.form.caller_name(name)] for name in "ab")
+
+
+def test_a_turned_tile_costs_its_epilogue_more() -> None:
+    found = lower("float16", 4096, 4096, 4096, "kk")
+    assert isinstance(found.instance, HopperInstance)
+    turned = replace(found.instance, d_turned=True)
+    assert cost(turned, found.form.problem, 132) > cost(found.instance, found.form.problem, 132)
+
+
+@pytest.mark.parametrize(
+    ("d", "a_layout", "vector"),
+    [
+        ("float16", "k", 8), ("float32", "k", 4), ("float32", "n", 4), ("float16", "n", 1),
+        ("float8_e4m3fn", "k", 1),
+    ],
+)  # fmt: skip
+def test_what_the_copy_engine_stores_along_rows(d: str, a_layout: str, vector: int) -> None:
+    """Words of any kind; 16-bit entries where matrix instructions find rows in order; no bytes."""
+    operand = {"float8_e4m3fn": "float8_e4m3fn"}.get(d, "float32")
+    made = [*instances(product_class(operand, operand, f"{a_layout}k", d, turned=True))]
+    assert {one.epilogue.vector for one in made} == {vector}
 
 
 def test_rows_off_a_line_of_l2_are_read_twice_which_clusters_share() -> None:
@@ -74,13 +117,46 @@ def test_chains_that_do_not_fill_the_device_run_side_by_side() -> None:
     assert isinstance(found.instance, ChainSumInstance)
     assert found.workspace_bytes == 8 * 256 * 252 * 4
     first, last = found.launches(POINTERS, workspace=1 << 30)
-    assert first.instance == found.instance.chains_by
+    assert first.instance == found.instance.sums_by
     assert (last.arguments[0], last.arguments[3]) == (1 << 30, POINTERS["d"])
     assert first.arguments[3] == 1 << 30
 
 
 def test_chains_that_fill_the_device_follow_each_other() -> None:
     assert isinstance(lower("float16", 4096, 4096, 16384).instance, HopperInstance)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "chain", "sums"),
+    [("float8_e4m3fn", 1, "float32"), ("int8", 0, "int32"), ("float16", 0, "float32")],
+)
+def test_what_the_total_adds_runs_side_by_side(dtype: str, chain: int, sums: str) -> None:
+    """Sections of short chains, long chains, and any part of an exact sum."""
+    found = lower(dtype, 256, 256, 65536, "kk").instance
+    assert isinstance(found, ChainSumInstance)
+    assert (found.sums_by.chain, found.sums_by.section) == (chain, 0)
+    assert found.part == 8192 or (dtype == "int8" and found.part in _EXACT_PARTS)
+    assert (found.sums_by.epilogue.d, found.accumulator) == (sums, sums)
+
+
+def test_exact_sums_are_cut_finer_too() -> None:
+    offered = instances(product_class("int8", "int8", "kk", "int32", k=20000))
+    assert {one.part for one in offered if isinstance(one, ChainSumInstance)} == {8192, 2048}
+
+
+@pytest.mark.parametrize(("k", "stages"), [(8192, 0), (8208, 64), (65536, 64)])
+def test_float8_without_workspace_sums_sections_in_one_launch(k: int, stages: int) -> None:
+    found = lower("float8_e4m3fn", 256, 256, k, "kk", may_allocate=False)
+    assert isinstance(found.instance, HopperInstance)
+    assert (found.instance.section, found.workspace_bytes) == (stages, 0)
+    assert ("sections of 8192" in found.instance.variant) == bool(stages)
+
+
+def test_a_total_beside_the_master_sum_narrows_tiles() -> None:
+    offered = [*instances(product_class("float8_e4m3fn", "float8_e4m3fn", "kk", "float32", k=20000))]
+    within = [one.tile for one in offered if isinstance(one, HopperInstance)]
+    assert max(tile.columns for tile in within) == 144
+    assert {tile.columns for tile in within if tile.consumers == 3} == {96}
 
 
 @pytest.mark.parametrize("layouts", ["kn", "kk", "nn"])

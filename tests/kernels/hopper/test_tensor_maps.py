@@ -13,7 +13,7 @@ from mxgemm.device import compiler, driver, launcher, tensor_map
 from mxgemm.device.tensor_map import EncodedMap, TensorMap
 from mxgemm.kernels.hopper.maps import matrix_map, panel_map, store_maps, turned_store_maps
 from mxgemm.problem import Matrix
-from tests.device.fakes import FakeDriver
+from tests.device.fakes import FakeDriver, Status, handle_of
 
 MAP = TensorMap("a", 2, (4096, 300, 5), (8192, 8192 * 300), (64, 128, 1))
 
@@ -28,12 +28,19 @@ class Encoder:
         self.encoded: list[dict[str, Any]] = []
         self.replaced: list[tuple[int, int]] = []
         self.status = 0
+        self._memory: list[Any] = []
         word, pointer = ctypes.c_uint, ctypes.c_void_p
         result = ctypes.c_int
         self._encode = ctypes.CFUNCTYPE(
             result, pointer, word, word, pointer, pointer, pointer, pointer, pointer, word, word, word, word
         )(self.encode)
         self._replace = ctypes.CFUNCTYPE(result, pointer, pointer)(self.replace)
+
+    def place(self, spec: TensorMap) -> EncodedMap:
+        """A map in memory of its own."""
+        self._memory.append((ctypes.c_ubyte * (128 + 64))())
+        first = ctypes.addressof(self._memory[-1])
+        return EncodedMap(spec, first + -first % 64)
 
     def procedure(self, name: str, _since: int) -> int:
         function = {"cuTensorMapEncodeTiled": self._encode, "cuTensorMapReplaceAddress": self._replace}[name]
@@ -70,7 +77,7 @@ def encoder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Encoder]:
 
 
 def test_the_driver_is_told_of_every_field(encoder: Encoder) -> None:
-    EncodedMap(MAP).aim(0x7000)
+    encoder.place(MAP).aim(0x7000)
     (found,) = encoder.encoded
     told = (found["address"], found["kind"], found["extents"], found["strides"], found["box"], found["steps"])
     assert told == (0x7000, 1, MAP.extents, MAP.strides, MAP.box, (1, 1, 1))
@@ -79,26 +86,18 @@ def test_the_driver_is_told_of_every_field(encoder: Encoder) -> None:
 
 
 def test_a_map_that_is_not_swizzled_says_so(encoder: Encoder) -> None:
-    EncodedMap(TensorMap("d", 4, (8, 8, 1), (32, 256), (8, 8, 1), swizzled=False)).aim(0x7000)
+    encoder.place(TensorMap("d", 4, (8, 8, 1), (32, 256), (8, 8, 1), swizzled=False)).aim(0x7000)
     assert (encoder.encoded[0]["kind"], encoder.encoded[0]["options"][1]) == (2, 0)
 
 
 def test_a_map_that_rounds_says_so(encoder: Encoder) -> None:
     tfloat32 = 11  # CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
-    EncodedMap(TensorMap("a", 4, (64, 64, 1), (256, 256), (32, 64, 1), to_tf32=True)).aim(0x7000)
+    encoder.place(TensorMap("a", 4, (64, 64, 1), (256, 256), (32, 64, 1), to_tf32=True)).aim(0x7000)
     assert encoder.encoded[0]["kind"] == tfloat32
 
 
-def test_the_drivers_memory_is_aligned_to_64_bytes(encoder: Encoder) -> None:
-    maps = [EncodedMap(MAP) for _ in range(16)]
-    for made in maps:
-        made.aim(0x7000)
-    assert all(found["map"] % 64 == 0 for found in encoder.encoded)
-    assert [made.address for made in maps] == [found["map"] for found in encoder.encoded]
-
-
 def test_a_map_is_encoded_once_and_then_follows_its_address(encoder: Encoder) -> None:
-    made = EncodedMap(MAP)
+    made = encoder.place(MAP)
     for address in (0x7000, 0x7000, 0x8000, 0x8000, 0x7000):
         made.aim(address)
     assert len(encoder.encoded) == 1
@@ -106,7 +105,7 @@ def test_a_map_is_encoded_once_and_then_follows_its_address(encoder: Encoder) ->
 
 
 def test_a_refused_map_is_an_error_and_is_encoded_anew(encoder: Encoder) -> None:
-    made = EncodedMap(MAP)
+    made = encoder.place(MAP)
     encoder.status = 1
     with pytest.raises(driver.DriverError, match="error 1"):
         made.aim(0x7000)
@@ -116,24 +115,53 @@ def test_a_refused_map_is_an_error_and_is_encoded_anew(encoder: Encoder) -> None
     assert made.target == 0x7000
 
 
-def test_a_launch_passes_its_maps_first_and_aims_them_at_its_pointers(
-    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake = FakeDriver(devices=1)
-    monkeypatch.setattr(driver, "_driver", lambda: fake)
+@pytest.fixture
+def fake(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
+    """A driver beside the encoder."""
+    made = FakeDriver(devices=1)
+    monkeypatch.setattr(driver, "_driver", lambda: made)
     of_maps = encoder.procedure
     monkeypatch.setattr(
-        driver, "procedure", lambda name, _: fake.procedure(name) if "Launch" in name else of_maps(name, 0)
+        driver, "procedure", lambda name, _: made.procedure(name) if "Launch" in name else of_maps(name, 0)
     )
+    return made
+
+
+def bound_with(maps: int) -> launcher.BoundLaunch:
+    """A launch of two pointers and a constant, whose maps start at the second and the first in turn."""
     cubin = compiler.CompiledCubin(b"", "k", "sm_90a", "", compiler.Resources())
-    kernel = device.CompiledKernel(cubin, 0, 0, 5)
-    bound = launcher.BoundLaunch(kernel, (1,), (384,), 2, (7,), ((1, MAP), (0, MAP)))
+    kernel = device.CompiledKernel(cubin, 0, 0, handle_of(3 + maps, maps))
+    specs = tuple(((i + 1) % 2, MAP) for i in range(maps))
+    return launcher.BoundLaunch(kernel, (1,), (384,), 2, (7,), specs)
+
+
+def test_a_launch_passes_its_maps_first_and_aims_them_at_its_pointers(
+    encoder: Encoder, fake: FakeDriver
+) -> None:
+    bound = bound_with(2)
     bound(0x10, 0x7000, 0x8000)
     bound(0x10, 0x9000, 0x8000)
     assert [launched[-5:] for launched in fake.launched] == [
         (0x8000, 0x7000, 0x7000, 0x8000, 7), (0x8000, 0x9000, 0x9000, 0x8000, 7),
     ]  # fmt: skip
     assert (len(encoder.encoded), len(encoder.replaced)) == (2, 1)
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_the_drivers_memory_of_every_map_is_aligned_to_64_bytes(
+    encoder: Encoder, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch, tells: bool
+) -> None:
+    """In a buffer that begins off 64 bytes, and where the driver does not tell of one."""
+    if not tells:
+        silent = (Status.CUDA_ERROR_NOT_SUPPORTED, None, None)
+        monkeypatch.setattr(fake, "cuKernelGetParamInfo", lambda *_: silent, raising=False)
+    launches = [bound_with(maps) for maps in (1, 2, 3, 4) * 4]
+    for bound in launches:
+        bound(0x10, 0x7000, 0x8000)
+    places = [found["map"] for found in encoder.encoded]
+    assert len(set(places)) == 40
+    assert all(place % 64 == 0 for place in places)
+    assert fake.buffers == [tells] * 16
 
 
 def test_a_map_runs_along_the_contiguous_axis() -> None:
@@ -158,6 +186,17 @@ def test_a_result_that_lies_along_its_rows_is_stored_in_boxes_of_32_rows(
     made = turned_store_maps(Matrix("float32", 512, 384, 1, 520), 1, columns)
     assert [(x.box, x.swizzled) for x in made] == [((32, height, 1), True) for height in heights]
     assert {(x.extents, x.strides[0]) for x in made} == {((512, 384, 1), 2080)}
+
+
+@pytest.mark.parametrize(
+    ("columns", "heights"), [(256, [64]), (208, [64, 16]), (96, [64, 32]), (48, [64, 48])]
+)
+def test_a_16_bit_result_that_lies_along_its_rows_is_stored_in_boxes_of_64_rows(
+    columns: int, heights: list[int]
+) -> None:
+    made = turned_store_maps(Matrix("bfloat16", 512, 384, 1, 520), 1, columns)
+    assert [(x.box, x.swizzled) for x in made] == [((64, height, 1), True) for height in heights]
+    assert {(x.extents, x.strides[0]) for x in made} == {((512, 384, 1), 1040)}
 
 
 @pytest.mark.parametrize(("dtype", "elements"), [("int8", 128), ("bfloat16", 64), ("float32", 32)])

@@ -1,4 +1,4 @@
-// wgmma m64n256k16.f16.f16 128x256/3 stages: A float16 k_major 16, B float16 k_major 16, relu+bias float16 -> float16 x8, 1 batch axes
+// wgmma m64n256k16.f16.f16 128x256/4 stages: A float16 k_major 16, B float16 k_major 16, relu+bias float16 -> float16 x8, 1 batch axes
 struct InstanceUnit {
     static constexpr int COUNT = 128;
     __device__ __forceinline__ static void
@@ -20,21 +20,22 @@ struct Instance {
     using Chains = OneChain<Instance>;
     static constexpr bool A_K_MAJOR = true;
     static constexpr bool B_K_MAJOR = true;
-    static constexpr int BM = 128, BN = 256, STAGES = 3;
+    static constexpr int BM = 128, BN = 256, STAGES = 4;
     static constexpr int CLUSTER = 1, GROUP = 16;
-    static constexpr int CHAIN_STAGES = 0, BUFFERS = 4;
+    static constexpr int CHAIN_STAGES = 0, BUFFERS = 2;
     static constexpr bool BULK_STORE = true;
     static constexpr bool ROUNDS = false, A_REGISTERS = false;
     static constexpr bool D_TURNED = false;
     static constexpr bool C_PAIRS = false, STAGES_C = true;
+    static constexpr bool HOLDS_C = true;
     static constexpr bool SPLIT = false;
-    static constexpr int BIAS = ALONG_COLUMNS, LAG = 0;
+    static constexpr int BIAS = ALONG_COLUMNS, LAG = 1;
     static constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;
     static constexpr int HELD = 192;
 };
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-mxgemm_wgmma_10a123a1e4e1(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const __grid_constant__ TensorMap map_c, const void* a, const void* b, const void* c, void* d, const void* bias, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, double alpha, double beta, i64 mode, i64 bias_row, i64 bias_col, i64 products, i64 batch0_extent, i64 batch0_a, i64 batch0_b, i64 batch0_c, i64 batch0_d, i64 batch0_bias) {
+mxgemm_wgmma_77c94de5a8d8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const __grid_constant__ TensorMap map_c, const void* a, const void* b, const void* c, void* d, const void* bias, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, double alpha, double beta, i64 mode, i64 bias_row, i64 bias_col, i64 products, i64 batch0_extent, i64 batch0_a, i64 batch0_b, i64 batch0_c, i64 batch0_d, i64 batch0_bias) {
     Arguments<float> p;
     p.a = a;
     p.b = b;

@@ -27,6 +27,7 @@ struct Instance {
     static constexpr bool ROUNDS = false, A_REGISTERS = false;
     static constexpr bool D_TURNED = false;
     static constexpr bool C_PAIRS = false, STAGES_C = false;
+    static constexpr bool HOLDS_C = false;
     static constexpr bool SPLIT = false;
     static constexpr int BIAS = ALONG_COLUMNS, LAG = 0;
     static constexpr int PRODUCER_REGISTERS = 32, CONSUMER_REGISTERS = 160;
@@ -34,7 +35,7 @@ struct Instance {
 };
 
 extern "C" __global__ void __launch_bounds__(512, 1)
-mxgemm_wgmma_a1f036471efb(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const void* a, const void* b, const void* c, void* d, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, double alpha, double beta, i64 mode) {
+mxgemm_wgmma_8223a3ca5abd(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const void* a, const void* b, const void* c, void* d, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, double alpha, double beta, i64 mode) {
     Arguments<float> p;
     p.a = a;
     p.b = b;

@@ -27,6 +27,7 @@ struct Instance {
     static constexpr bool ROUNDS = false, A_REGISTERS = false;
     static constexpr bool D_TURNED = false;
     static constexpr bool C_PAIRS = false, STAGES_C = false;
+    static constexpr bool HOLDS_C = false;
     static constexpr bool SPLIT = false;
     static constexpr int BIAS = ALONG_COLUMNS, LAG = 1;
     static constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;
@@ -34,7 +35,7 @@ struct Instance {
 };
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-mxgemm_wgmma_ed9b6fa171f9(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const void* a, const void* b, const void* c, void* d, const void* bias, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, i64 alpha, i64 beta, i64 mode, i64 bias_row, i64 bias_col, i64 low, i64 high) {
+mxgemm_wgmma_44d18e7f5ced(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const void* a, const void* b, const void* c, void* d, const void* bias, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, i64 alpha, i64 beta, i64 mode, i64 bias_row, i64 bias_col, i64 low, i64 high) {
     Arguments<i32> p;
     p.a = a;
     p.b = b;

@@ -1,4 +1,4 @@
-// wgmma m64n256k8.tf32.tf32 128x256/4 stages/cluster of 2, A from registers: A float32 mn_major 16, B float32 k_major 16, identity -> float32 x4
+// wgmma m64n256k8.tf32.tf32 128x256/4 stages, A from registers, D along M: A float32 mn_major 16, B float32 k_major 16, identity -> float32 x4
 struct InstanceUnit {
     static constexpr int COUNT = 128;
     __device__ __forceinline__ static void
@@ -21,20 +21,21 @@ struct Instance {
     static constexpr bool A_K_MAJOR = false;
     static constexpr bool B_K_MAJOR = true;
     static constexpr int BM = 128, BN = 256, STAGES = 4;
-    static constexpr int CLUSTER = 2, GROUP = 8;
+    static constexpr int CLUSTER = 1, GROUP = 16;
     static constexpr int CHAIN_STAGES = 0, BUFFERS = 2;
     static constexpr bool BULK_STORE = true;
     static constexpr bool ROUNDS = true, A_REGISTERS = true;
     static constexpr bool D_TURNED = true;
     static constexpr bool C_PAIRS = false, STAGES_C = false;
+    static constexpr bool HOLDS_C = false;
     static constexpr bool SPLIT = false;
     static constexpr int BIAS = ALONG_COLUMNS, LAG = 1;
     static constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;
-    static constexpr int HELD = 160;
+    static constexpr int HELD = 144;
 };
 
-extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
-mxgemm_wgmma_1df9134d0d72(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const void* a, const void* b, const void* c, void* d, u32* flags, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, double alpha, double beta, i64 mode) {
+extern "C" __global__ void __launch_bounds__(384, 1)
+mxgemm_wgmma_12a665977a5f(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const void* a, const void* b, const void* c, void* d, u32* flags, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, double alpha, double beta, i64 mode) {
     Arguments<float> p;
     p.a = a;
     p.b = b;

@@ -1,4 +1,4 @@
-// wgmma m64n192k8.tf32.tf32 128x192/3 stages, A from registers: A float32 mn_major 16, B float32 k_major 16, relu+bias float32 -> float32 x4
+// wgmma m64n192k8.tf32.tf32 128x192/3 stages, A from registers, D along M: A float32 mn_major 16, B float32 k_major 16, relu+bias float32 -> float32 x4
 struct InstanceUnit {
     static constexpr int COUNT = 96;
     __device__ __forceinline__ static void
@@ -27,14 +27,15 @@ struct Instance {
     static constexpr bool ROUNDS = true, A_REGISTERS = true;
     static constexpr bool D_TURNED = true;
     static constexpr bool C_PAIRS = false, STAGES_C = true;
+    static constexpr bool HOLDS_C = false;
     static constexpr bool SPLIT = false;
     static constexpr int BIAS = ALONG_COLUMNS, LAG = 0;
     static constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;
-    static constexpr int HELD = 160;
+    static constexpr int HELD = 144;
 };
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-mxgemm_wgmma_26cefec96d98(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const __grid_constant__ TensorMap map_c, const void* a, const void* b, const void* c, void* d, const void* bias, u32* flags, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, double alpha, double beta, i64 mode, i64 bias_row, i64 bias_col) {
+mxgemm_wgmma_d8448fd86985(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const __grid_constant__ TensorMap map_c, const void* a, const void* b, const void* c, void* d, const void* bias, u32* flags, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, double alpha, double beta, i64 mode, i64 bias_row, i64 bias_col) {
     Arguments<float> p;
     p.a = a;
     p.b = b;

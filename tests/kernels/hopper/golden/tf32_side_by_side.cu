@@ -27,14 +27,15 @@ struct Instance {
     static constexpr bool ROUNDS = true, A_REGISTERS = true;
     static constexpr bool D_TURNED = false;
     static constexpr bool C_PAIRS = false, STAGES_C = false;
+    static constexpr bool HOLDS_C = false;
     static constexpr bool SPLIT = true;
     static constexpr int BIAS = EACH_ENTRY, LAG = 1;
     static constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;
-    static constexpr int HELD = 160;
+    static constexpr int HELD = 144;
 };
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-mxgemm_wgmma_4fc05a2a1df5(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const void* a, const void* b, const void* c, void* d, u32* flags, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, double alpha, double beta, i64 mode, i64 products, i64 batch0_extent, i64 batch0_a, i64 batch0_b, i64 batch0_c, i64 batch0_d, i64 depth) {
+mxgemm_wgmma_06fd17a2527c(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const void* a, const void* b, const void* c, void* d, u32* flags, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, double alpha, double beta, i64 mode, i64 products, i64 batch0_extent, i64 batch0_a, i64 batch0_b, i64 batch0_c, i64 batch0_d, i64 depth) {
     Arguments<float> p;
     p.a = a;
     p.b = b;

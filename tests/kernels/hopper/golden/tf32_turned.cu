@@ -1,4 +1,4 @@
-// wgmma m64n16k8.tf32.tf32 64x16/20 stages: A float32 k_major 16, B float32 k_major 16, identity -> float32 x4, 1 batch axes
+// wgmma m64n16k8.tf32.tf32 64x16/20 stages, D along M: A float32 k_major 16, B float32 k_major 16, identity -> float32 x4, 1 batch axes
 struct InstanceUnit {
     static constexpr int COUNT = 8;
     __device__ __forceinline__ static void
@@ -27,6 +27,7 @@ struct Instance {
     static constexpr bool ROUNDS = true, A_REGISTERS = false;
     static constexpr bool D_TURNED = true;
     static constexpr bool C_PAIRS = false, STAGES_C = false;
+    static constexpr bool HOLDS_C = false;
     static constexpr bool SPLIT = false;
     static constexpr int BIAS = ALONG_COLUMNS, LAG = 0;
     static constexpr int PRODUCER_REGISTERS = 0, CONSUMER_REGISTERS = 0;
@@ -34,7 +35,7 @@ struct Instance {
 };
 
 extern "C" __global__ void __launch_bounds__(256, 1)
-mxgemm_wgmma_e4ed611da739(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const __grid_constant__ TensorMap map_d_tail, const void* a, const void* b, const void* c, void* d, u32* flags, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, double alpha, double beta, i64 mode, i64 products, i64 batch0_extent, i64 batch0_a, i64 batch0_b, i64 batch0_c, i64 batch0_d) {
+mxgemm_wgmma_f32fc4fa7d1b(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const __grid_constant__ TensorMap map_d_tail, const void* a, const void* b, const void* c, void* d, u32* flags, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, double alpha, double beta, i64 mode, i64 products, i64 batch0_extent, i64 batch0_a, i64 batch0_b, i64 batch0_c, i64 batch0_d) {
     Arguments<float> p;
     p.a = a;
     p.b = b;

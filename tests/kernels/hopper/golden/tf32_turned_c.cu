@@ -1,4 +1,4 @@
-// wgmma m64n128k8.tf32.tf32 128x128/5 stages: A float32 k_major 16, B float32 k_major 16, identity -> float32 x4
+// wgmma m64n128k8.tf32.tf32 128x128/6 stages, D along M: A float32 k_major 16, B float32 k_major 16, identity -> float32 x4
 struct InstanceUnit {
     static constexpr int COUNT = 64;
     __device__ __forceinline__ static void
@@ -20,13 +20,14 @@ struct Instance {
     using Chains = OneChain<Instance>;
     static constexpr bool A_K_MAJOR = true;
     static constexpr bool B_K_MAJOR = true;
-    static constexpr int BM = 128, BN = 128, STAGES = 5;
+    static constexpr int BM = 128, BN = 128, STAGES = 6;
     static constexpr int CLUSTER = 1, GROUP = 16;
-    static constexpr int CHAIN_STAGES = 0, BUFFERS = 4;
+    static constexpr int CHAIN_STAGES = 0, BUFFERS = 2;
     static constexpr bool BULK_STORE = true;
     static constexpr bool ROUNDS = true, A_REGISTERS = false;
     static constexpr bool D_TURNED = true;
     static constexpr bool C_PAIRS = false, STAGES_C = true;
+    static constexpr bool HOLDS_C = true;
     static constexpr bool SPLIT = false;
     static constexpr int BIAS = ALONG_COLUMNS, LAG = 1;
     static constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;
@@ -34,7 +35,7 @@ struct Instance {
 };
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-mxgemm_wgmma_e784d3427b8c(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const __grid_constant__ TensorMap map_c, const void* a, const void* b, const void* c, void* d, u32* flags, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, double alpha, double beta, i64 mode) {
+mxgemm_wgmma_d2e5278fa8ff(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const __grid_constant__ TensorMap map_c, const void* a, const void* b, const void* c, void* d, u32* flags, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, double alpha, double beta, i64 mode) {
     Arguments<float> p;
     p.a = a;
     p.b = b;
