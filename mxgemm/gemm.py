@@ -30,7 +30,8 @@ from mxgemm.warm import WarmCalls
 __all__ = ["check", "explain", "forget_warmed", "gemm", "gemm_grouped", "gemm_outcome", "prepare"]
 
 _WARM = WarmCalls()
-_UNKNOWN = (None,) * 6  # in place of an epilogue that is none
+_Terms = tuple[tuple[str, ...] | None, Any, tuple[Any, Any] | None]
+_NO_TERMS: _Terms = ((), None, None)
 # Scalars that equal one another within their class only where they mean the same.
 _PLAIN = frozenset({int, float, *(np.dtype(code).type for code in "bhilqBHILQefd")})
 
@@ -109,20 +110,12 @@ def gemm(
     plain = of_alpha in _PLAIN and of_beta in _PLAIN
     # 1 hashes like True, and only the slow road says that op() takes a bool.
     plain = plain and transpose_a.__class__ is transpose_b.__class__ is bool
-    activation = bias = scales = None
-    if epilogue is not None:
-        fields: tuple[Any, ...] = epilogue if epilogue.__class__ is Epilogue else _UNKNOWN
-        activation, low, high, bias, rows, cols = fields
-        plain = plain and activation.__class__ is str and low.__class__ in _PLAIN and high.__class__ in _PLAIN
-        if rows is not None or cols is not None:
-            scales = (rows, cols)
-    if plain and verify is None:
+    terms, bias, scales = _NO_TERMS if epilogue is None else _terms(epilogue)
+    if plain and verify is None and terms is not None:
         keywords: tuple[Any, ...] = (
             of_alpha, of_beta, precision.__class__, max_error.__class__,
-            alpha, beta, transpose_a, transpose_b, precision, max_error, activation,
+            alpha, beta, transpose_a, transpose_b, precision, max_error, *terms,
         )  # fmt: skip
-        if activation == "clamp":  # by their text, since -0.0 is not 0.0 and 1.0 no integer
-            keywords += (repr(low), repr(high))
         if out_dtype is not None or device is not None:
             keywords += (out_dtype.__class__, device.__class__, out_dtype, device)
         result, key = _WARM.attempt(policy, a, b, c, out, bias, scales, workspace, stream, keywords)
@@ -139,6 +132,19 @@ def gemm(
     if key is not None:
         _WARM.remember(key, begun, version)
     return result
+
+
+def _terms(epilogue: Any) -> _Terms:
+    """What stands for an epilogue among the keywords (None: the call is not warmed), its bias and scales."""
+    if epilogue.__class__ is not Epilogue:
+        return None, None, None
+    fields: tuple[Any, ...] = epilogue
+    activation, low, high, bias, rows, cols = fields
+    scales = None if rows is None and cols is None else (rows, cols)
+    if activation.__class__ is not str or low.__class__ not in _PLAIN or high.__class__ not in _PLAIN:
+        return None, None, None
+    # Limits by their text, since -0.0 is not 0.0 and 1.0 no integer.
+    return (activation, repr(low), repr(high)) if activation == "clamp" else (activation,), bias, scales
 
 
 def forget_warmed() -> None:

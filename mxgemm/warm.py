@@ -129,7 +129,8 @@ class _Known:
         By key, the oldest first.
     seen : dict
         The last call at each addresses: comparing its facts with a call's costs half of finding those in
-        ``calls``, and its overlap need not be checked again.
+        ``calls``, and its overlap need not be checked again.  Written without the lock: an entry that another
+        thread drops or replaces costs that call one look more.
     """
 
     __slots__ = ("calls", "seen")

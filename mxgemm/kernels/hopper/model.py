@@ -35,13 +35,13 @@ _DRAIN_US = 0.0714  # a stage of short chains: sums are added while the other ha
 _INGEST_BYTES_PER_US = 128e3  # a multiprocessor; half of it where rows start off a line of L2
 _ZEROS = 0.987  # what rows past an edge cost of rows that are read
 _STAGE_US = 0.00225  # barriers of a stage
-_STAGE_NORM = 3.48
+_STAGE_NORM = 3.48  # of the stage's three limits
 _EPILOGUE_US = (0.319, 0.602 / (128 * 256))  # a tile, and an entry of it
 _TURNED_US = 0.0196  # a tile of D along M
 _LAST_US = 2.39 / (128 * 256)  # an entry of a block's last tile, which nothing hides
 _CLUSTER_US = 1.14  # starts later
 _MEMORY_BYTES_PER_US, _MEMORY_LATENCY_US = 5.02e6, 1.19
-_MEMORY_NORM = 1.77
+_MEMORY_NORM = 1.77  # of bandwidth, which is reached only with many bytes in flight, and latency
 _COPY_BYTES_PER_US = 2.56e6  # read and written by the kernels that arrange operands
 _NORM = 2.5  # how sharply the slowest clock rules
 

@@ -1,7 +1,8 @@
 """The wgmma family with one fault in a handover, and the delays that make each fault show for sure.
 
-``python -m tests.kernels.hopper.mutants N`` runs mutant N on the device.  A block has two tiles of 64 x 64
-and each store buffer is used twice, so that no fault makes the counts of a barrier run away.
+``python -m tests.kernels.hopper.mutants N`` runs mutant N on the device.  A block has two tiles, of 64 x 64
+where a mutant names no other, and each store buffer is used at most twice a tile, so that no fault makes
+the counts of a barrier run away.
 """
 
 from __future__ import annotations
