@@ -174,6 +174,7 @@ def measure_kernel(cupy: Any, work: Workload, peers: dict[str, tuple[Any, Any]])
 def measure_launch(cupy: Any, peers: dict[str, tuple[Any, Any]]) -> dict[str, Any]:
     """Host microseconds of one warmed launch with 12 arguments, beside a raw cuda.core launch."""
     from cuda import core
+    from cuda.bindings import driver
 
     from mxgemm import device
 
@@ -188,11 +189,11 @@ def measure_launch(cupy: Any, peers: dict[str, tuple[Any, Any]]) -> dict[str, An
         "long long n, long long m, long long k, double s, double t, double u) "
         "{ if (n < 0) a[0] = b[0] + c[0] + d[0] + e[0] + f[0] + n + m + k + s + t + u; }"
     )
-    compiled = device.compiled(source, "raw")
+    kernel = driver.CUkernel(int(device.compiled(source, "raw").handle))
     config = core.LaunchConfig(grid=1, block=32)
     stream = core.LEGACY_DEFAULT_STREAM
     raw_arguments = (*(a.data.ptr for a in arrays), *scalars)
-    calls["cuda.core"] = lambda: core.launch(stream, config, compiled.handle, *raw_arguments)
+    calls["cuda.core"] = lambda: core.launch(stream, config, kernel, *raw_arguments)
 
     def host_us(call: Callable[[], None]) -> float:
         cupy.cuda.runtime.deviceSynchronize()

@@ -1,17 +1,24 @@
-"""Milliseconds of the first call of each configuration in this process, as one JSON object.
+"""Milliseconds of the first calls of this process, as one JSON object; :mod:`benchmarks.first_calls` runs it.
 
-Run in a process of its own, with MXGEMM_CACHE_DIR naming an empty folder (cold) or a filled one.
+``python -m benchmarks.first_call`` times the first product of the process, whatever it is, and then the
+first one of each configuration.  ``python -m benchmarks.first_call float16 native 1024`` times one product,
+which is the first of the process.  MXGEMM_CACHE_DIR names an empty folder (cold) or a filled one.
+
+The first product of a process imports what describes and launches its kernel.  That is part of its time, and
+told apart beside it.  Before it nothing of the library is imported but what ``import mxgemm`` imports.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import time
+from importlib import import_module
 
 import cupy
 
 import mxgemm as mx
-from benchmarks.operands import grant_everything
+from mxgemm.configs import rounding_precisions
 
 SIZE = 1024
 CONFIGURATIONS = (
@@ -19,6 +26,12 @@ CONFIGURATIONS = (
     ("float64", "native"), ("float32", "f64"), ("int8", "exact"), ("float32", "scalar"),
     ("float64", "scalar"), ("int32", "scalar"),
 )  # fmt: skip
+ROAD = ("gpu", "warm_launches", "device.kernel", "device.launcher")
+# Of the kernel family, which the first product that it computes loads.
+FAMILIES = {
+    "native": ("kernels.hopper.selection", "kernels.hopper.orientation"),
+    "scalar": ("kernels.scalar",),
+}
 
 
 def first(dtype: str, precision: str, size: int) -> float:
@@ -30,13 +43,30 @@ def first(dtype: str, precision: str, size: int) -> float:
     return 1e3 * (time.perf_counter() - begin)
 
 
-def main() -> None:
-    grant_everything()
-    # Whatever is first in a process also loads the driver and our kernels, and, cold, cuda.core and NVRTC.
-    times = {"first of the process (int16 scalar)": first("int16", "scalar", 16)}
-    times |= {f"{dtype}/{precision}": first(dtype, precision, SIZE) for dtype, precision in CONFIGURATIONS}
+def first_of_process(dtype: str, precision: str, size: int) -> dict[str, float]:
+    """The time of the first product, which finds the driver and, cold, loads NVRTC; and of its imports."""
+    begin = time.perf_counter()
+    for name in (*ROAD, *FAMILIES[precision]):
+        import_module(f"mxgemm.{name}")
+    imported = 1e3 * (time.perf_counter() - begin)
+    what = f"first of the process ({dtype} {precision})"
+    return {f"modules, in the {what}": imported, what: imported + first(dtype, precision, size)}
+
+
+def main(arguments: list[str]) -> None:
+    mx.accept_relaxed_accumulation(reason="a benchmark that times every configuration")
+    for precision in rounding_precisions():
+        mx.accept_operand_rounding(precision, reason="a benchmark that times every configuration")
+    if arguments:
+        dtype, precision, size = arguments
+        times = first_of_process(dtype, precision, int(size))
+    else:
+        times = first_of_process("int16", "scalar", 16)
+        times |= {
+            f"{dtype}/{precision}": first(dtype, precision, SIZE) for dtype, precision in CONFIGURATIONS
+        }
     print(json.dumps(times))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

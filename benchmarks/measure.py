@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import torch
 
 import mxgemm as mx
-from benchmarks.subjects import Subject, cupy_peer, subject_of
+from benchmarks.subjects import ENOUGH, MOST_SETS, Subject, cupy_peer, subject_of
 from benchmarks.timing import Call, bursts, host_microseconds, sustained
-from mxgemm.report import Case, Measurement, source_sha256, timed
+from mxgemm.report import Case, CopyTime, Measurement, source_sha256, timed
 
 
 def measurement(group: str, mode: str, subject: Subject, times: dict[str, float]) -> Measurement:
@@ -46,6 +48,21 @@ def through_cupy(case: Case) -> Measurement:
     given = {name: call for name, call in calls.items() if call}
     # Library calls outside torch's own capture are not sure to be captured.
     return measurement("cupy", "burst", subject, bursts(given, len(subject.sets), graphs=False))
+
+
+def copy_times(sizes: Iterable[int]) -> tuple[CopyTime, ...]:
+    """Copies that read and write so many bytes together, on sets that do not fit the cache."""
+    return tuple(_copy_time(nbytes) for nbytes in sizes)
+
+
+def _copy_time(nbytes: int) -> CopyTime:
+    sets = min(MOST_SETS, max(2, -(-ENOUGH // nbytes)))
+    empty = partial(torch.empty, nbytes // 2, dtype=torch.uint8, device="cuda")
+    memory = [[empty().random_() for _ in "ab"] for _ in range(sets)]
+    calls = {"copy": lambda i: memory[i][0].copy_(memory[i][1])}
+    one = CopyTime(2 * (nbytes // 2), round(bursts(calls, sets, seconds=0.1)["copy"], 3))
+    print(f"copy       {one.rate:8.0f} GB/s  {one.nbytes} bytes read and written", flush=True)
+    return one
 
 
 def epilogue_costs(arch: str) -> list[Measurement]:

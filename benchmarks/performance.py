@@ -1,6 +1,6 @@
 """Speed on a GPU, interleaved with cuBLAS through torch and CuPy in one run.
 
-``python -m benchmarks.performance`` runs all of it (about two minutes) and writes
+``python -m benchmarks.performance`` runs all of it (about 95 seconds) and writes
 reports/h200/performance.json and performance.md.  ``--only table host`` runs parts and ``--quick`` a few
 shapes of each; those write only where ``--reports`` says so.
 
@@ -13,53 +13,35 @@ device, from CUDA graphs; the host's cost is measured apart.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from benchmarks import ladder
+from benchmarks.candidates import compile_kernels
+from benchmarks.first_calls import first_calls
 from benchmarks.operands import grant_everything
 from benchmarks.tables import as_markdown
 from mxgemm import device
 from mxgemm.errors import MxgemmError
+from mxgemm.kernels import Candidate
 from mxgemm.report import Case, PerformanceRecord, read_environment, timed
-from mxgemm.report.compilation import fill_cache, pool
 from mxgemm.report.evidence import PERFORMANCE_FILE
 
-PARTS = ("table", "sustained", "transposed", "further", "epilogue", "cupy", "host", "first")
+PARTS = (
+    "table", "sustained", "transposed", "further", "copies", "ladder", "epilogue", "cupy", "host", "first",
+)  # fmt: skip
 FOLDER = Path("reports/h200")
 T = TypeVar("T")
 
 
-def compile_first(cases: Iterable[Case], arch: str) -> None:
-    """Fill the disk cache in processes, so that measuring does not wait for compilations."""
-    kernels = {kernel.entry: kernel for case in cases for kernel in case.lowering(arch).kernels}
-    jobs = [(k.source(), k.entry, device.compile_arch(arch)) for k in kernels.values()]
-    with pool() as workers:
-        for future in [workers.submit(fill_cache, *job) for job in jobs]:
-            future.result()
-
-
-def first_calls() -> dict[str, dict[str, float]]:
-    """In two processes of their own on one cache folder: the first finds it empty."""
-    found = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for name in ("cold", "disk cache"):
-            run = subprocess.run(
-                [sys.executable, "-m", "benchmarks.first_call"],
-                env={**os.environ, "MXGEMM_CACHE_DIR": folder}, capture_output=True, text=True, check=False,
-            )  # fmt: skip
-            if run.returncode:
-                raise RuntimeError(f"first calls ({name}) failed:\n{run.stderr[-3000:]}")
-            found[name] = {key: round(ms, 1) for key, ms in json.loads(run.stdout.splitlines()[-1]).items()}
-            print(f"first call {name}: {found[name]}", flush=True)
-    return found
+def compile_first(cases: Iterable[Case], arch: str, beside: Iterable[Candidate] = ()) -> None:
+    """Compile what the cases run, and candidates beside them."""
+    lowerings = (*(case.lowering(arch) for case in cases), *(one.lowering for one in beside))
+    compile_kernels(kernel for one in lowerings for kernel in one.kernels)
 
 
 def guarded(what: str, work: Callable[[], T], failed: list[str]) -> T | None:
@@ -91,14 +73,25 @@ def timed_cases(arch: str, only: tuple[str, ...], *, quick: bool) -> list[tuple[
     return [one for name, group in groups.items() if name in only for one in group]
 
 
-def main() -> int:
+def copied(arch: str, *, quick: bool) -> tuple[int, ...]:
+    """Bytes of the copies that are timed: as many as each product of few rows moves, then a large one."""
+    cases = (case for _, _, case in timed_cases(arch, ("table", "further"), quick=quick))
+    few = {case.product.nbytes for case in cases if case.product.m <= timed.FEW_ROWS}
+    return (*sorted(few), timed.LARGE_COPY)
+
+
+def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART")
     parser.add_argument("--quick", action="store_true", help="a few shapes of each part, shorter")
     parser.add_argument("--filter", default="", metavar="TEXT", help="cases whose words contain TEXT")
     parser.add_argument("--reports", type=Path, metavar="FOLDER", help=f"where to write (default: {FOLDER})")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no case after this time")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = read_options()
     start, only, arch = time.perf_counter(), tuple(options.only), device.capabilities().arch
     grant_everything()
     cases = [one for one in timed_cases(arch, only, quick=options.quick) if options.filter in str(one[2])]
@@ -107,11 +100,15 @@ def main() -> int:
         case for kind, case in timed.table(arch, (timed.SQUARE,)) if kind.name in ("f16", "f64", "f32 scalar")
     ]
     extra = [case for _, case in timed.epilogues(arch)] if "epilogue" in only else []
-    compile_first([*(case for _, _, case in cases), *extra], arch)
+    rungs = [one for one in ladder.rungs(arch) if "ladder" in only and options.filter in str(one.case)]
+    rungs = rungs[:: 4 if options.quick else 1]
+    failed: list[str] = []
+    sides = {rung: guarded(rung.idea, partial(ladder.sides, rung), failed) for rung in rungs}
+    beside = [one for both in sides.values() if both for one in (both[0], *both[1])]
+    compile_first([*(case for _, _, case in cases), *extra], arch, beside)
     print(f"compiled after {time.perf_counter() - start:.1f} s", flush=True)
     from benchmarks import measure  # torch comes with it, which the compiling processes can do without
 
-    failed: list[str] = []
     host = ("host" in only and guarded("host", measure.host_costs, failed)) or {}
     found = []
     for group, mode, case in cases:
@@ -120,13 +117,20 @@ def main() -> int:
             continue
         one = partial(measure.compared, group, mode, case, quick=options.quick)
         found.append(guarded(str(case), one, failed))
+    sizes = copied(arch, quick=options.quick) if "copies" in only else ()
+    copies = guarded("copies", lambda: measure.copy_times(sizes), failed) or ()
+    for rung, both in sides.items():
+        if both:
+            climb = partial(ladder.climbed, rung, *both)
+            found.append(guarded(f"{rung.idea}: {rung.case}", climb, failed))
     if "cupy" in only:
         found += [guarded(f"cupy {case}", partial(measure.through_cupy, case), failed) for case in squares]
     if "epilogue" in only:
         found += guarded("epilogues", lambda: measure.epilogue_costs(arch), failed) or []
     first = ("first" in only and guarded("first calls", first_calls, failed)) or {}
     seconds = round(time.perf_counter() - start, 1)
-    record = PerformanceRecord(read_environment(), tuple(one for one in found if one), host, first, seconds)
+    every = tuple(one for one in found if one)
+    record = PerformanceRecord(read_environment(), every, host, first, seconds, copies)
     print(f"{len(record.measurements)} measurements in {seconds} s, {len(failed)} failed: {failed}")
     complete = only == PARTS and not options.quick and not options.filter
     if complete or options.reports:

@@ -1,8 +1,8 @@
 """How well the model chooses: every candidate of every shape is measured, in turn with cuBLAS through torch.
 
-``python -m benchmarks.selection`` (about 90 seconds) writes reports/h200/selection.json and selection.md.
-The JSON has prediction and time of every candidate.  Regret is the chosen candidate's time over the
-best's.  ``--filter`` and ``--seconds`` measure less, and write only where ``--reports`` says so.
+``python -m benchmarks.selection`` (about two and a half minutes) writes reports/h200/selection.json and
+selection.md.  The JSON has prediction and time of every candidate.  Regret is the chosen candidate's time
+over the best's.  ``--filter`` and ``--seconds`` measure less, and write only where ``--reports`` says so.
 
 ``--again FILE`` needs no GPU: it reads a selection.json and writes it anew, with today's choices and
 predictions.  Candidates are known by their kernels' names, which hash what a kernel is generated for.
@@ -19,80 +19,22 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from benchmarks import shapes
+from benchmarks.candidates import PEER, compile_kernels, lowered, lowered_here, peers_of
 from benchmarks.operands import grant_everything
 from benchmarks.performance import FOLDER, guarded
-from benchmarks.tables import table_of
+from benchmarks.tables import is_aligned, kind_of, shape_of, table_of
 from mxgemm import device, kernels
 from mxgemm.autotune_measure import measure
 from mxgemm.report import Case, read_environment
-from mxgemm.report.compilation import fill_cache, pool
-
-if TYPE_CHECKING:
-    from mxgemm.autotune_measure import Peer
 
 SECONDS = 0.3  # of bursts a shape, about
-PEER = "cuBLAS"
+SCHEMA = 2
+"""In records of schema 1 the peer's calls were queued late, and took up to 60 us more than they do."""
 
 Row = dict[str, Any]
-
-
-def lowered(case: Case, arch: str, multiprocessors: int) -> dict[str, Any]:
-    """Arguments of ``kernels.lower`` and its siblings."""
-    return {
-        "problem": case.problem, "configuration": case.product.configuration, "arch": arch,
-        "alignment": case.alignment, "multiprocessors": multiprocessors,
-    }  # fmt: skip
-
-
-def lowered_here(case: Case) -> dict[str, Any]:
-    """As :func:`lowered`, on the device of this machine."""
-    here = device.capabilities()
-    return lowered(case, here.arch, here.multiprocessors)
-
-
-def compile_first(cases: Iterable[Case], arch: str) -> int:
-    """Fill the disk cache with every candidate's kernels, in processes; how many there are."""
-    every = {
-        kernel.entry: kernel
-        for case in cases
-        for one in kernels.candidates(**lowered_here(case))
-        for kernel in one.lowering.kernels
-    }
-    jobs = [(k.source(), k.entry, device.compile_arch(arch)) for k in every.values()]
-    with pool() as workers:
-        for future in [workers.submit(fill_cache, *job) for job in jobs]:
-            future.result()
-    return len(jobs)
-
-
-def peers_of(case: Case) -> dict[str, Peer]:
-    """The vendor's library through torch, on torch's own operands; none where torch lacks the product."""
-    import torch
-
-    from benchmarks.subjects import subject_of
-    from benchmarks.timing import Repeated
-    from mxgemm.device.timing import Burst
-
-    subject = subject_of(case)
-    call = subject.torch_peer()
-    if call is None:
-        return {}
-
-    def peer(stream: int, count: int) -> Burst:
-        on = torch.cuda.ExternalStream(stream)
-        with torch.cuda.stream(on):
-            repeated = Repeated(call, len(subject.sets), count, graphs=True)
-
-        def queue() -> None:
-            with torch.cuda.stream(on):
-                repeated()
-
-        return Burst(queue, count)
-
-    return {PEER: peer}
 
 
 def row_of(case: Case) -> Row:
@@ -175,18 +117,35 @@ def regret(row: Row) -> float:
     return float(chosen_of(row)["microseconds"] / row["candidates"][0]["microseconds"])
 
 
+def ratios(row: Row) -> tuple[float, float] | None:
+    """The peer's time over the choice's and over the best's; None where the library lacks the product."""
+    if row[PEER] is None:
+        return None
+    times = (chosen_of(row)["microseconds"], row["candidates"][0]["microseconds"])
+    return float(row[PEER] / times[0]), float(row[PEER] / times[1])
+
+
 def as_markdown(record: Mapping[str, Any]) -> str:
     about, rows = record["environment"], judged(record["rows"])
+    compared = record["schema"] >= SCHEMA
     facts = (
         f"Every candidate of {len(record['rows'])} products, measured on an {about['device']}, driver "
         f"{about['driver']}, CUDA {about['cuda']}, NVRTC {about['nvrtc']}, torch {about['torch']}, mxgemm "
         f"{about['mxgemm']}, {about['time']}, in {record['seconds']:.0f} s, by "
         "`python -m benchmarks.selection`. Regret is the time of the model's choice over that of "
         "the best candidate. Candidates that are clearly slower are "
-        f"measured once.{_since(record)}"
+        f"measured once.{_COMPARED if compared else ''}{_since(record)}"
     )
     parts = ["# Selection", facts, f"## Summary\n\n{_summary(rows)}"]
-    return "\n\n".join([*parts, f"## Products\n\n{_products(rows)}"]) + "\n"
+    if compared:
+        parts.append(f"## Beside {PEER}: aligned shapes, M of 128 or more\n\n{_beside(rows)}")
+    return "\n\n".join([*parts, f"## Products\n\n{_products(rows, compared=compared)}"]) + "\n"
+
+
+_COMPARED = (
+    f" {PEER}, through torch, took turns with them; the ratios are its time over that of the model's choice "
+    "and of the best candidate."
+)
 
 
 def _since(record: Mapping[str, Any]) -> str:
@@ -205,13 +164,16 @@ def _since(record: Mapping[str, Any]) -> str:
 
 
 def _summary(rows: list[Row]) -> str:
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        product = Case.from_json(row["case"]).product
-        groups.setdefault(f"{product.dtype_a} {product.precision}", []).append(row)
-    lines = [_means(name, same) for name, same in [*groups.items(), ("all", rows)]]
+    lines = [_means(name, same) for name, same in [*_by_kind(rows).items(), ("all", rows)]]
     head = ("configuration", "products", "regret, geometric mean", "worst", "model's choice is best")
     return table_of(head, lines)
+
+
+def _by_kind(rows: list[Row]) -> dict[str, list[Row]]:
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(kind_of(Case.from_json(row["case"])), []).append(row)
+    return groups
 
 
 def _means(name: str, rows: list[Row]) -> tuple[str, ...]:
@@ -221,23 +183,44 @@ def _means(name: str, rows: list[Row]) -> tuple[str, ...]:
     return name, str(len(rows)), mean, f"{max(regrets):.3f}", str(hits)
 
 
-def _products(rows: list[Row]) -> str:
+def _beside(rows: list[Row]) -> str:
+    """Means of both ratios, and the shape of the least of each."""
+    lines = []
+    for name, same in _by_kind(rows).items():
+        cases = [(Case.from_json(row["case"]), ratios(row)) for row in same]
+        found = [(case, both) for case, both in cases if both is not None and is_aligned(case)]
+        if not found:
+            continue
+        cells = []
+        for which in (0, 1):
+            least, case = min((both[which], shape_of(case)) for case, both in found)
+            mean = statistics.geometric_mean(both[which] for _, both in found)
+            cells += [f"{mean:.3f}", f"{least:.2f}", case]
+        lines.append((name, str(len(found)), *cells))
+    head = ("configuration", "products", "model's choice, geometric mean", "least", "at",
+            "best candidate, geometric mean", "least", "at")  # fmt: skip
+    return table_of(head, lines)
+
+
+def _products(rows: list[Row], *, compared: bool) -> str:
     lines = []
     for row in rows:
         case, own, best = Case.from_json(row["case"]), chosen_of(row), row["candidates"][0]
-        p = case.product
         predicted = "" if own["predicted"] is None else f"{own['predicted']:.1f}"
-        lines.append(
-            (
-                f"{p.dtype_a} {p.precision}", f"{p.m}x{p.n}x{p.k}", f"{case.layout.a}*{case.layout.b}",
-                str(len(row["candidates"])), str(own["variant"]), predicted, f"{own['microseconds']:.1f}",
-                "" if own is best else str(best["variant"]), f"{best['microseconds']:.1f}",
-                f"{regret(row):.3f}",
-            )
+        figures = (
+            kind_of(case), shape_of(case), f"{case.layout.a}*{case.layout.b}", str(len(row["candidates"])),
+            str(own["variant"]), predicted, f"{own['microseconds']:.1f}",
+            "" if own is best else str(best["variant"]), f"{best['microseconds']:.1f}", f"{regret(row):.3f}",
         )  # fmt: skip
+        lines.append((*figures, *(_peer_cells(row) if compared else ())))
     head = ("configuration", "shape", "layout", "candidates", "model's choice", "predicted us", "us", "best",
-            "us", "regret")  # fmt: skip
+            "us", "regret", *((f"{PEER} us", "/ choice", "/ best") if compared else ()))  # fmt: skip
     return table_of(head, lines)
+
+
+def _peer_cells(row: Row) -> tuple[str, str, str]:
+    both = ratios(row)
+    return ("", "", "") if both is None else (f"{row[PEER]:.1f}", f"{both[0]:.2f}", f"{both[1]:.2f}")
 
 
 def main() -> int:
@@ -273,7 +256,8 @@ def _measured(options: argparse.Namespace) -> int:
     start, arch = time.perf_counter(), device.capabilities().arch
     grant_everything()
     cases = [case for case in shapes.selection(arch) if options.filter in str(case)]
-    count = compile_first(cases, arch)
+    every = (one for case in cases for one in kernels.candidates(**lowered_here(case)))
+    count = compile_kernels(kernel for one in every for kernel in one.lowering.kernels)
     print(f"{count} kernels compiled after {time.perf_counter() - start:.1f} s", flush=True)
     failed: list[str] = []
     rows = []
@@ -285,8 +269,8 @@ def _measured(options: argparse.Namespace) -> int:
     seconds = round(time.perf_counter() - start, 1)
     print(f"{len(rows)} products in {seconds} s, {len(failed)} failed: {failed}")
     record = {
-        "kind": "selection", "schema": 1, "environment": read_environment().as_json(), "seconds": seconds,
-        "left_out": failed, "rows": rows,
+        "kind": "selection", "schema": SCHEMA, "environment": read_environment().as_json(),
+        "seconds": seconds, "left_out": failed, "rows": rows,
     }  # fmt: skip
     complete = not failed and not options.filter
     if rows and (complete or options.reports):

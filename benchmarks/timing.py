@@ -132,7 +132,7 @@ def _turn(one: Repeated, repeats: int) -> tuple[Any, Any]:
 
 
 def _repeated(
-    calls: Mapping[str, Call], sets: int, *, graphs: bool, slow: float = 25.0
+    calls: Mapping[str, Call], sets: int, *, graphs: bool, slow: float = 20.0
 ) -> dict[str, Repeated]:
     """Bursts of eight, of two where one call takes ``slow`` milliseconds or more."""
     slowest = 0.0

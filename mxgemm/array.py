@@ -48,6 +48,7 @@ __all__ = [
 
 Fingerprint = tuple[int, tuple[Any, ...] | None]
 Fingerprints = tuple[int, int, int, tuple[Any, ...] | None]
+Repeated = Callable[[dict[Any, Any], Any, Any, Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,9 @@ class _Library:
     fingerprint: Callable[[Any], Fingerprint]
     fingerprints: Callable[[Any, Any, Any], Fingerprints]  # of three arrays of one class
     allocator: Callable[[int, tuple[int, ...], str], Callable[[Any], tuple[Any, int]]] | None = None
+    # Keep a value for three arrays, and find it again while they are as they were; together or not at all.
+    keep: Callable[[dict[Any, Any], Any, Any, Any, Any], None] | None = None
+    repeated: Repeated | None = None
 
 
 def _no_fingerprint(_x: object) -> Fingerprint:
@@ -85,10 +89,12 @@ _NUMPY = _Library(array_host.view, _empty_numpy, _owner, None, *_NONE)
 _CUPY = _Library(
     array_cupy.view, array_cupy.empty, _owner, array_cupy.stream_reader,
     array_cupy.fingerprint, array_cupy.fingerprints, array_cupy.allocator,
+    array_cupy.keep, array_cupy.repeated,
 )  # fmt: skip
 _TORCH = _Library(
     array_torch.view, array_torch.empty, _owner, array_torch.stream_reader,
     array_torch.fingerprint, array_torch.fingerprints, array_torch.allocator,
+    array_torch.keep, array_torch.repeated,
 )  # fmt: skip
 _JAX = _Library(array_jax.view, array_jax.empty, array_jax.deliver, None, *_NONE)
 _OTHER = _Library(array_protocols.view, array_protocols.empty, _owner, None, *_NONE)

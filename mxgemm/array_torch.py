@@ -12,7 +12,17 @@ from mxgemm.array_host import host_view
 from mxgemm.array_view import DTYPES, ArrayView, element_type_error, numpy_dtype, refuse_layout
 from mxgemm.errors import UnsupportedError
 
-__all__ = ["allocator", "current_stream", "empty", "fingerprint", "fingerprints", "stream_reader", "view"]
+__all__ = [
+    "allocator",
+    "current_stream",
+    "empty",
+    "fingerprint",
+    "fingerprints",
+    "keep",
+    "repeated",
+    "stream_reader",
+    "view",
+]
 
 _Check = Callable[..., bool]
 
@@ -49,6 +59,8 @@ def view(x: Any, name: str, *, writable: bool) -> ArrayView:
         raise UnsupportedError(
             f"{name} is a {type(x).__qualname__} without storage of its own; pass a plain tensor"
         ) from error
+    if pointer == 0 and x.numel() > 0:
+        raise UnsupportedError(f"{name} is a tensor whose storage was freed (its pointer is 0)")
     if host is not None:
         return host_view("torch", x, host, name, writable=writable)
     found = ArrayView("torch", "cuda", x.device.index, pointer, tuple(x.shape), tuple(x.stride()), dtype, x)
@@ -87,6 +99,8 @@ def fingerprint(x: Any) -> tuple[int, tuple[Any, ...] | None]:
         known = _ONE.get(pointer)
         if known is not None and known[0](x):
             return known[1]
+        if pointer == 0:  # empty, or freed: to be seen anew
+            return 0, None
         found = pointer, (x.device, x.shape, x.stride(), x.dtype, x.requires_grad, x.is_neg())
     except (RuntimeError, AttributeError, TypeError):  # the last of the class Tensor itself
         return 0, None
@@ -101,6 +115,8 @@ def fingerprints(a: Any, b: Any, d: Any) -> tuple[int, int, int, tuple[Any, ...]
         known = _THREE.get(pointers)
         if known is not None and known[0](a, b, d):
             return known[1]
+        if 0 in pointers:  # empty, or freed: to be seen anew
+            return 0, 0, 0, None
         found = (*pointers, (
             a.device, a.shape, a.stride(), a.dtype, a.requires_grad, a.is_neg(),
             b.device, b.shape, b.stride(), b.dtype, b.requires_grad, b.is_neg(),
@@ -110,6 +126,23 @@ def fingerprints(a: Any, b: Any, d: Any) -> tuple[int, int, int, tuple[Any, ...]
         return 0, 0, 0, None
     _remember(_THREE, pointers, found, a, b, d)
     return found
+
+
+def keep(kept: dict[Any, Any], a: Any, b: Any, d: Any, value: Any) -> None:
+    """Keep ``value`` for :func:`repeated`, where torch's guards tell tensors of these facts from others."""
+    pointers = a.data_ptr(), b.data_ptr(), d.data_ptr()
+    known = _THREE.get(pointers)
+    if known is not None and known[0](a, b, d):
+        kept[pointers] = known[0], value
+
+
+def repeated(kept: dict[Any, Any], a: Any, b: Any, d: Any) -> Any:
+    """What was kept for tensors at these pointers that have all the facts that those had; None otherwise."""
+    try:
+        known = kept.get((a.data_ptr(), b.data_ptr(), d.data_ptr()))
+        return known[1] if known is not None and known[0](a, b, d) else None
+    except (RuntimeError, AttributeError, TypeError):
+        return None
 
 
 # What was found last at each pointer, behind what tells whether tensors still have all of those facts: torch

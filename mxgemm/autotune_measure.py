@@ -30,8 +30,8 @@ _COMPILERS = 8
 Kernels = Mapping[str, device.CompiledKernel]
 Call = Callable[[int], None]  # of the number of the operand set
 
-Peer = Callable[[int, int], timing.Burst]
-"""From a stream's handle and a number of calls to a burst, for what candidates are compared with."""
+Peer = Callable[[int], Call]
+"""From a stream's handle to a call that queues on it, for what candidates are compared with."""
 
 _lock = threading.Lock()  # measurements of one process would disturb each other
 
@@ -62,7 +62,7 @@ def measure(
     always : str
         Entry of a candidate that is measured in every round, however slow it is.
     peers : mapping of str to Peer, optional
-        Measured in every round.
+        Measured in every round, captured as candidates are: a library's own replay may queue them late.
 
     Raises
     ------
@@ -89,11 +89,13 @@ def measure(
         single = {entry: 1e3 * clock.milliseconds(partial(call, 0)) for entry, call in calls.items()}
         least = min(single.values())
         count = min(_CALLS, max(2, int(_LONGEST / max(least, 1.0))))
-        bursts = {name: peer(stream, count) for name, peer in others.items()}
-        for entry, call in calls.items():
-            if entry == always or single[entry] <= _SLOW * least + _SLOW_US:
-                work = end.enter_context(timing.Captured(partial(_several, call, count), stream, ordinal))
-                bursts[entry] = timing.Burst(work, count)
+        limit = _SLOW * least + _SLOW_US
+        racing = {name: peer(stream) for name, peer in others.items()}
+        racing |= {entry: call for entry, call in calls.items() if entry == always or single[entry] <= limit}
+        bursts = {}
+        for name, call in racing.items():
+            work = end.enter_context(timing.Captured(partial(_several, call, count), stream, ordinal))
+            bursts[name] = timing.Burst(work, count)
         raced = timing.race(bursts, clock, seconds=seconds, always=(always, *others))
     return {**{entry: timing.Timing(us, 1) for entry, us in single.items()}, **raced}
 

@@ -15,6 +15,7 @@ from mxgemm import array
 from mxgemm import verify as verification
 from mxgemm.array_spec import as_view
 from mxgemm.call import host_operands, read_call
+from mxgemm.device.driver import Process as process  # noqa: N813  # read at every call
 from mxgemm.epilogue import Epilogue
 from mxgemm.errors import DTypeError, ShapeError
 from mxgemm.options import Options
@@ -105,6 +106,22 @@ def gemm(
         When ``verify`` finds an entry outside its bound; the certificate and the array are attached.
     """
     policy = default_policy()
+    # A call that repeats one exactly (mxgemm.warm_repeats), in line: another function would cost it a tenth.
+    if (
+        c is None and epilogue is None and stream is None and workspace is None and verify is None
+        and out_dtype is None and device is None
+    ):  # fmt: skip
+        look = _WARM.repeats.get(out.__class__)
+        repeat = None if look is None else look[0](look[1], a, b, out)
+        if repeat is not None:
+            alpha_, beta_, turn_a, turn_b, name, budget, of, grants, current, at, launch, given, _ = repeat
+            if (
+                alpha is alpha_ and beta is beta_ and transpose_a is turn_a and transpose_b is turn_b
+                and precision is name and max_error is budget
+                and policy is of and policy.unheard == grants
+                and current() == at and not process.forked and launch(*given) == 0
+            ):  # fmt: skip
+                return out
     key = None
     of_alpha, of_beta = alpha.__class__, beta.__class__
     plain = of_alpha in _PLAIN and of_beta in _PLAIN

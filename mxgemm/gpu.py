@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mxgemm import array, device
 from mxgemm.array import ArrayView
 from mxgemm.call import Call
 from mxgemm.configs import Configuration
 from mxgemm.errors import UnsupportedError
-from mxgemm.kernels import KernelInstance, Lowering, PackInstance, lower, signature
 from mxgemm.kernels import remembered as choices
+from mxgemm.kernels.lowering import lower
+from mxgemm.kernels.tuned import signature
 from mxgemm.plan import Plan
 from mxgemm.problem import GemmProblem, pose
 from mxgemm.shapes import Operand, contiguous
-from mxgemm.units.run import FLOAT8_OVERFLOW, OPERAND_OVERFLOW
+from mxgemm.units.results import FLOAT8_OVERFLOW, OPERAND_OVERFLOW
+
+if TYPE_CHECKING:
+    from mxgemm.kernels import KernelInstance, Lowering, PackInstance
 
 __all__ = [
     "DeviceRun",
@@ -217,8 +221,7 @@ def compile_ahead(lowering: Lowering, ordinal: int) -> None:
         kernels_of(lowering.without_workspace(), ordinal, None)
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceRun:
+class DeviceRun(NamedTuple):
     """A result on the device, queued on a stream, and how to ask what happened to values."""
 
     view: ArrayView
@@ -284,8 +287,9 @@ def _workspace(
 def _release_copies(views: list[tuple[str, ArrayView]], stream: int) -> None:
     """Memory that :func:`upload` and :func:`new_result` made may go once the stream has passed here."""
     for _, view in views:
-        if isinstance(view.owner, device.Buffer):
-            view.owner.done(stream)
+        if (view.library, view.device) == ("numpy", "cuda"):
+            memory: device.Buffer = view.owner  # type: ignore[assignment]  # of such views, always
+            memory.done(stream)
 
 
 class _Flags:

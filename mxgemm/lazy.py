@@ -1,7 +1,8 @@
-"""Packages that load their modules at first use, so that importing mxgemm stays quick.
+"""Modules that load at first use, so that importing mxgemm, and the first product of a process, stay quick.
 
-The pattern is Scientific Python's SPEC 1: a module's ``__getattr__`` (PEP 562) imports the
-home of a name when somebody asks for it, and type checkers read the ordinary imports.
+:func:`loader` is for packages, in the way of Scientific Python's SPEC 1: a module's ``__getattr__`` (PEP 562)
+imports the home of a name when somebody asks for it, and type checkers read the ordinary imports.
+:func:`deferred` is for tables of functions of which a process calls few.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["loader"]
+__all__ = ["deferred", "loader"]
 
 
 def loader(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
@@ -34,3 +35,15 @@ def loader(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         return found
 
     return load
+
+
+def deferred(module: str, name: str) -> Callable[..., Any]:
+    """A function that imports ``module`` at its first call and then is the function ``name`` of it."""
+    found: list[Callable[..., Any]] = []
+
+    def call(*arguments: Any) -> Any:
+        if not found:
+            found.append(getattr(import_module(module), name))
+        return found[0](*arguments)
+
+    return call

@@ -50,6 +50,12 @@ class Policy:
         What was taken away; nothing by default.
     explain : bool
         Whether each distinct decision is printed once on stderr.
+
+    Attributes
+    ----------
+    unheard : int or None
+        The number of grants while nobody hears of decisions, None while somebody does: one value tells a
+        warmed call that nothing has changed and nothing is to be reported.
     """
 
     def __init__(self, restrictions: Restrictions | None = None, *, explain: bool = False) -> None:
@@ -60,6 +66,7 @@ class Policy:
         self._causes: set[Hashable] = set()
         self._reporter: Callable[[Decision], object] | None = None
         self._reporting = threading.local()
+        self.unheard: int | None = None if explain else 0
 
     def accept_relaxed_accumulation(self, *, reason: str) -> None:
         """See :func:`accept_relaxed_accumulation`."""
@@ -152,7 +159,13 @@ class Policy:
         """See :func:`set_reporter`."""
         if reporter is not None and not callable(reporter):
             raise UnsupportedError(f"set_reporter takes a callable or None; got {reporter!r}")
-        self._reporter = reporter
+        with self._lock:
+            self._reporter = reporter
+            self._note()
+
+    def _note(self) -> None:
+        """Bring ``unheard`` up to date; under the lock."""
+        self.unheard = len(self._grants) if self._reporter is None and not self._explain else None
 
     def report(self, decision: Decision) -> None:
         """Print ``decision`` where explaining is on, and hand it to the reporter.
@@ -180,6 +193,7 @@ class Policy:
         grant = Grant(name, reason, self.restrictions.revoked_by(name))
         with self._lock:
             self._grants.setdefault(name, grant)
+            self._note()
 
 
 def _no_rounding(precision: object, known: tuple[str, ...]) -> str:

@@ -11,16 +11,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from mxgemm import array, device
 from mxgemm.array import ArrayView
 from mxgemm.call import Call
 from mxgemm.policy import Decision, Policy
 from mxgemm.road import Begun
+from mxgemm.warm_repeats import Repeats, keep
 
 if TYPE_CHECKING:
-    from mxgemm.warm_launches import Prepared
+    from mxgemm.device import BoundLaunch
 
 __all__ = ["WarmCalls"]
 
@@ -43,8 +44,8 @@ class _WarmCall:
 
     Attributes
     ----------
-    launches : tuple of callable
-        In order; each queues itself on a stream, with its share of the addresses.
+    launches : tuple of BoundLaunch
+        In order; each takes its share of the addresses.
     ordinal : int
         The device.
     current_stream : callable
@@ -62,7 +63,7 @@ class _WarmCall:
         Reported at every call.
     """
 
-    launches: tuple[Prepared, ...]
+    launches: tuple[BoundLaunch, ...]
     ordinal: int
     current_stream: Callable[[], int]
     allocate: Callable[[Any], tuple[Any, int]]
@@ -106,18 +107,34 @@ class _WarmCall:
         workspace = device.borrow(self.workspace_bytes, self.ordinal, stream)
         with_workspace = (*addresses[:_WORKSPACE], workspace, *addresses[_WORKSPACE + 1 :])
         try:
-            for queue in self.launches:
-                queue(stream, with_workspace)
+            for launch in self.launches:
+                launch.queue(stream, with_workspace)
         finally:
             device.give_back(workspace, self.ordinal, stream)
 
 
-class _Seen(NamedTuple):
-    """A call at addresses, which overlap in no new way where its D is one of them."""
+class _Seen:
+    """A call at addresses, which overlap in no new way where its D is one of them.
 
-    facts: Facts
-    addresses: Addresses
-    warm: _WarmCall
+    Attributes
+    ----------
+    again : int
+        How often it was met again without being found as one that repeats.
+    """
+
+    __slots__ = ("addresses", "again", "facts", "warm")
+
+    def __init__(self, facts: Facts, addresses: Addresses, warm: _WarmCall) -> None:
+        self.facts, self.addresses, self.warm = facts, addresses, warm
+        self.again = 0
+
+    def is_worth_keeping(self) -> bool:
+        """Whether to keep the call as one that repeats.
+
+        At the first, second, fourth … time, since new arrays at old addresses may never come again.
+        """
+        self.again += 1
+        return not self.again & (self.again - 1)
 
 
 class _Known:
@@ -131,13 +148,16 @@ class _Known:
         The last call at each addresses: comparing its facts with a call's costs half of finding those in
         ``calls``, and its overlap need not be checked again.  Written without the lock: an entry that another
         thread drops or replaces costs that call one look more.
+    repeats : dict
+        Calls that were seen again with nothing but A, B and ``out=``; written without the lock as well.
     """
 
-    __slots__ = ("calls", "seen")
+    __slots__ = ("calls", "repeats", "seen")
 
     def __init__(self) -> None:
         self.calls: dict[Key, _WarmCall] = {}
         self.seen: dict[Addresses, _Seen] = {}
+        self.repeats: Repeats = {}
 
     def find(self, addresses: Addresses, facts: Facts, *, new: bool) -> tuple[_Seen | None, Key | None]:
         """The call of these facts at these addresses, else a key for it where it may be remembered.
@@ -168,8 +188,9 @@ class WarmCalls:
         self._lock = threading.Lock()
         self.version = 0  # of what decides kernels beside the keys
         self._known = _Known()  # replaced as a whole, so that calls under way cannot keep what was forgotten
+        self.repeats = self._known.repeats
 
-    def attempt(  # noqa: PLR0917  # a call at every product: names would cost a tenth of it
+    def attempt(  # noqa: PLR0912, PLR0917  # a call at every product: parts and names would cost a tenth of it
         self, policy: Policy, a: Any, b: Any, c: Any, out: Any, bias: Any, scales: Scales | None,
         workspace: Any, stream: Any, keywords: Facts,
     ) -> tuple[Any, Key | None]:  # fmt: skip
@@ -197,12 +218,13 @@ class WarmCalls:
         UnsupportedError
             While the stream captures a CUDA graph and the call brings no ``out=``.
         """
-        kind, known, new = type(a), self._known, out is None
+        kind, known, new, again = type(a), self._known, out is None, False
         if kind is type(b) and kind is type(out):
             to_a, to_b, to_out, layouts = array.LIBRARIES[kind].fingerprints(a, b, out)
         else:
             to_a, to_b, to_out, layouts = _one_by_one(a, b, out, stream)
-        if c is None and bias is None and workspace is None and scales is None:
+        plain = c is None and bias is None and workspace is None and scales is None
+        if plain:
             addresses: Addresses = (to_a, to_b, to_out, 0, 0, 0, 0, 0)
         else:
             addresses, layouts = _further(to_a, to_b, to_out, layouts, c, bias, workspace, scales)
@@ -212,7 +234,9 @@ class WarmCalls:
             seen, key = known.find(addresses, facts, new=new)
             if seen is None:
                 return None, key
-        _, addresses, warm = seen
+        elif plain and stream is None and kind is type(b) and kind is type(out):
+            again = seen.is_worth_keeping()
+        addresses, warm = seen.addresses, seen.warm
         where = warm.current_stream() if stream is None else device.stream_handle(stream)
         takes_workspace = warm.workspace_bytes and workspace is None
         if new:
@@ -224,9 +248,12 @@ class WarmCalls:
         policy.report(warm.decision)
         if takes_workspace:
             warm.launch_with_workspace(where, addresses)
-        else:
-            for queue in warm.launches:
-                queue(where, addresses)
+            return out, None
+        for launch in warm.launches:
+            launch.queue(where, addresses)
+        if again:
+            reader, launches = warm.current_stream, warm.launches
+            keep(known.repeats, (a, b, out), keywords, policy, facts[0], reader, where, launches, addresses)
         return out, None
 
     def remember(self, key: Key, begun: Begun, version: int) -> None:
@@ -253,6 +280,7 @@ class WarmCalls:
         with self._lock:
             self.version += 1
             self._known = _Known()
+            self.repeats = self._known.repeats
 
 
 def _one_by_one(a: Any, b: Any, out: Any, stream: Any) -> tuple[int, int, int, tuple[Any, ...] | None]:

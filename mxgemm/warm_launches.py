@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from mxgemm import device
-from mxgemm.kernels import Launch, Lowering
 from mxgemm.kernels.canonical import ARRAYS
 
-__all__ = ["Prepared", "prepared_launches"]
+if TYPE_CHECKING:
+    from mxgemm.kernels import Launch, Lowering
+
+__all__ = ["prepared_launches"]
 
 Pick = Callable[[tuple[int, ...]], tuple[int, ...]]
-Prepared = Callable[[int, tuple[int, ...]], None]
 
 _MOST = 16  # launches: a longer batch costs more on the device than the ordinary road on the host
 # What a launch takes addresses of: those of a call in its order, the word for flags; the last is no address.
@@ -19,8 +21,8 @@ _NAMES = ("a", "b", "d", "c", "bias", "workspace", "scale_rows", "scale_cols", "
 _NONE = len(_NAMES) - 1
 
 
-def prepared_launches(lowering: Lowering, ordinal: int, flags: int) -> tuple[Prepared, ...]:
-    """Every launch, in order, as what queues it.
+def prepared_launches(lowering: Lowering, ordinal: int, flags: int) -> tuple[device.BoundLaunch, ...]:
+    """Every launch, in order.
 
     Parameters
     ----------
@@ -32,9 +34,9 @@ def prepared_launches(lowering: Lowering, ordinal: int, flags: int) -> tuple[Pre
 
     Returns
     -------
-    tuple of callable
-        Each takes a stream and the addresses of A, B, D, C, the bias, the workspace, the row and the column
-        scales, in this order.  Empty when there is nothing to launch or too much to keep.
+    tuple of BoundLaunch
+        Each ``queue`` takes a stream and the addresses of A, B, D, C, the bias, the workspace, the row and
+        the column scales, in this order.  Empty when there is nothing to launch or too much to keep.
     """
     from mxgemm import gpu
 
@@ -67,7 +69,7 @@ def _asked_twice(lowering: Lowering) -> list[tuple[Launch, Launch]]:
     return found
 
 
-def _prepared(kernel: device.CompiledKernel, one: Launch, other: Launch, flags: int) -> Prepared:
+def _prepared(kernel: device.CompiledKernel, one: Launch, other: Launch, flags: int) -> device.BoundLaunch:
     # A scalar is no address, and the difference of two NaNs or infinities is no number.
     pairs = zip(one.arguments, other.arguments, strict=True)
     moved = [0 if isinstance(x, float) else int(y) - x for x, y in pairs]
@@ -75,11 +77,10 @@ def _prepared(kernel: device.CompiledKernel, one: Launch, other: Launch, flags: 
     # A pointer that does not move is that of an absent array.
     places = [_PLACE_OF.get(by, _NONE) for by in moved[:count]]
     offsets = [int(x) - _FIRST.get(_NAMES[place], 0) for x, place in zip(one.arguments, places, strict=False)]
-    bound = device.BoundLaunch(
+    return device.BoundLaunch(
         kernel, one.grid, (one.instance.threads,), count, one.arguments[count:], one.maps,
         programmatic=one.instance.programmatic, pick=_picker(places, offsets, flags),
     )  # fmt: skip
-    return bound.queue
 
 
 def _picker(places: list[int], offsets: list[int], flags: int) -> Pick:

@@ -61,6 +61,16 @@ def test_a_tensor_without_storage_is_refused() -> None:
         array.view(torch.ones(2, 2))
 
 
+def test_a_tensor_whose_storage_was_freed_is_refused() -> None:
+    x, whole = torch.zeros(4, 4), torch.zeros(4, 4)
+    x.untyped_storage().resize_(0)
+    with pytest.raises(UnsupportedError, match="storage was freed"):
+        array.view(x)
+    assert array.fingerprint(x) == (0, None)
+    assert array_torch.fingerprints(whole, x, whole) == (0, 0, 0, None)
+    assert array.view(torch.zeros(0, 4)).shape == (0, 4)
+
+
 def test_out_is_written_in_place_and_expanded_out_is_refused() -> None:
     x = torch.zeros(2, 3, dtype=torch.bfloat16)
     array.numpy(array.view(x, "out", writable=True))[...] = 2
@@ -106,6 +116,8 @@ def test_a_tensor_that_changes_in_place_gets_another_fingerprint() -> None:
     assert array.fingerprint(x) != facts
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support:UserWarning")
 def test_tensors_without_storage_or_strides_have_no_fingerprint() -> None:
     dense = torch.zeros(4, 6)
     nested = torch.nested.nested_tensor([torch.zeros(2, 3), torch.zeros(3, 3)])
@@ -234,3 +246,50 @@ def test_guards_that_are_called_otherwise_are_not_used(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(torch._C._dynamo.guards, "TensorGuards", Other)
     assert array_torch._guards.__wrapped__() is None
+
+
+# Calls that repeat
+
+
+def kept(monkeypatch: pytest.MonkeyPatch) -> tuple[dict[Any, Any], list[Any]]:
+    """Three tensors for which "value" is kept."""
+    monkeypatch.setattr(array_torch, "_THREE", {})
+    tensors, found = [torch.zeros(64, 64) for _ in range(3)], {}
+    for _ in range(2):
+        array_torch.fingerprints(*tensors)
+    array_torch.keep(found, *tensors, "value")
+    return found, tensors
+
+
+def test_what_is_kept_is_found_while_the_tensors_are_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, tensors = kept(monkeypatch)
+    assert array_torch.repeated(found, *tensors) == "value"
+    a, b, d = tensors
+    same = a.view(64, 64)
+    assert array_torch.repeated(found, same, b, d) == "value"
+    for others in ((b, a, d), (a, b, torch.zeros(64, 64)), (a, a, d), (a.t(), b, d), (a, b, d.view(4096))):
+        assert array_torch.repeated(found, *others) is None
+    assert array_torch.repeated(found, a.view(torch.int32), b, d) is None
+    assert array_torch.repeated(found, np.zeros((64, 64)), b, d) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x.t_(), lambda x: x.resize_(32, 64), lambda x: x.requires_grad_(),
+        lambda x: x.set_(torch.zeros(64, 64)), lambda x: setattr(x, "data", torch.zeros(64, 64)),
+        lambda x: x.unsqueeze_(0),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_tensor_that_changes_in_place_is_not_what_was_kept(
+    monkeypatch: pytest.MonkeyPatch, change: Any, number: int
+) -> None:
+    found, tensors = kept(monkeypatch)
+    change(tensors[number])
+    assert array_torch.repeated(found, *tensors) is None
+
+
+def test_without_guards_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(array_torch, "_guards", lambda: None)
+    assert kept(monkeypatch)[0] == {}

@@ -46,7 +46,8 @@ def record(**microseconds: float) -> dict[str, Any]:
         "2026-03-04T05:06:07+00:00",
     )  # fmt: skip
     row = {"case": CASE.as_json(), "chosen": found[0]["entry"], "cuBLAS": 20.0, "candidates": found}
-    return {"environment": asdict(about), "seconds": 1.0, "left_out": [], "rows": [row]}
+    head = {"schema": selection.SCHEMA, "environment": asdict(about), "seconds": 1.0}
+    return {**head, "left_out": [], "rows": [row]}
 
 
 def every(microseconds: float) -> dict[str, float]:
@@ -131,3 +132,26 @@ def test_half_a_record_is_not_read_again(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("sys.argv", ["selection", "--again", str(tmp_path / "x"), "--filter", "int8"])
     with pytest.raises(SystemExit):
         selection.main()
+
+
+def test_the_choice_and_the_best_are_held_against_the_library() -> None:
+    other = next(entry for entry in offered() if entry != model())
+    found = again(**every(25.0) | {model(): 16.0, other: 10.0})
+    assert selection.ratios(found["rows"][0]) == (1.25, 2.0)
+    text = selection.as_markdown(found)
+    assert "| float16 native | 1 | 1.250 | 1.25 | 512x512x512 | 2.000 | 2.00 | 512x512x512 |" in text
+    assert "| 1.600 | 20.0 | 1.25 | 2.00 |" in text
+    assert "took turns with them" in text
+
+
+def test_a_product_that_the_library_lacks_has_no_ratio() -> None:
+    found = record(**every(12.0))
+    found["rows"][0]["cuBLAS"] = None
+    assert selection.ratios(found["rows"][0]) is None
+    assert "| 1.000 |  |  |  |" in selection.as_markdown(found)
+
+
+def test_times_of_the_library_that_were_queued_late_are_not_shown() -> None:
+    text = selection.as_markdown({**record(**every(12.0)), "schema": 1})
+    assert "cuBLAS" not in text
+    assert "| 1.000 |" in text

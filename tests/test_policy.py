@@ -458,3 +458,17 @@ def test_the_policy_works_in_a_child_forked_while_threads_use_it() -> None:
         [sys.executable, "-c", FORKING], env=clean, capture_output=True, text=True, check=False, timeout=60
     )
     assert run.returncode == 0, run.stderr
+
+
+def test_grants_are_counted_for_warmed_calls_while_nobody_listens() -> None:
+    policy = Policy()
+    assert policy.unheard == 0
+    for _ in range(2):
+        policy.accept_relaxed_accumulation(reason="the first counts")
+    assert policy.unheard == policy.number_of_grants == 1
+    policy.set_reporter(lambda _decision: None)
+    policy.accept_operand_rounding("f16", reason="while somebody listens")
+    assert policy.unheard is None
+    policy.set_reporter(None)
+    assert policy.unheard == policy.number_of_grants == 2
+    assert Policy(explain=True).unheard is None

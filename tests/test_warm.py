@@ -46,7 +46,10 @@ class World:
         )  # fmt: skip
 
     def _queue(self, number: int) -> Any:
-        return lambda stream, pointers: self.seen.append((number, stream, *pointers))
+        return SimpleNamespace(
+            queue=lambda stream, pointers: self.seen.append((number, stream, *pointers)),
+            fixed=lambda *_: None,
+        )
 
     def borrow(self, nbytes: int, _ordinal: int, stream: int) -> int:
         self.seen.append(("borrow", nbytes, stream))
@@ -188,7 +191,7 @@ def test_workspace_is_given_back_when_a_launch_fails(world: Any) -> None:
     def refuse(*_: Any) -> None:
         raise device.DriverError("to launch k", "CUDA_ERROR_INVALID_VALUE")
 
-    call._made = replace(call._made, launches=(refuse,))
+    call._made = replace(call._made, launches=(SimpleNamespace(queue=refuse),))
     with pytest.raises(device.DriverError):
         call(1 << 20, 2 << 20, 3 << 20)
     assert [seen[0] for seen in call.seen] == ["borrow", "give back"]

@@ -107,8 +107,8 @@ def test_every_argument_of_every_launch_is_the_ordinary_roads(name: str, queued:
     present = {form.caller_name(name) for name in named if getattr(form.problem, name) is not None}
     named = {name: at if name in present else 0 for name, at in named.items()}
     wanted = list(lowering.launches(named, workspace=workspace, flags=FLAGS))
-    for queue in prepared_launches(lowering, 0, FLAGS):
-        queue(7, tuple({**named, "workspace": workspace}[name] for name in NAMES))
+    for one in prepared_launches(lowering, 0, FLAGS):
+        one.queue(7, tuple({**named, "workspace": workspace}[name] for name in NAMES))
     assert queued == [
         (
             one.instance.entry, one.grid, (one.instance.threads,), one.arguments, one.maps,
@@ -137,8 +137,8 @@ def test_the_cases_are_of_every_kind() -> None:
 def test_scalars_without_a_difference_stay_constants(queued: list[Any], alpha: float) -> None:
     """Overflow and NaN are values like others: 1e300 is an infinity to float32."""
     lowering = lowered(rows("float16", 64, 64), rows("float16", 64, 64), "native", "sm_90", alpha=alpha)
-    (queue,) = prepared_launches(lowering, 0, FLAGS)
-    queue(7, ADDRESSES)
+    (bound,) = prepared_launches(lowering, 0, FLAGS)
+    bound.queue(7, ADDRESSES)
     (wanted,) = lowering.launches(dict(zip("abd", ADDRESSES, strict=False)), flags=FLAGS)
     assert repr(queued[-1][3]) == repr(wanted.arguments)
 
@@ -146,8 +146,8 @@ def test_scalars_without_a_difference_stay_constants(queued: list[Any], alpha: f
 def test_a_launch_may_begin_early_where_its_own_kernel_waits(queued: list[Any]) -> None:
     def early(name: str) -> list[bool]:
         queued.clear()
-        for queue in prepared_launches(CASES[name](), 0, FLAGS):
-            queue(7, ADDRESSES)
+        for one in prepared_launches(CASES[name](), 0, FLAGS):
+            one.queue(7, ADDRESSES)
         return [one[-1] for one in queued]
 
     assert early("one launch") == [False]
@@ -168,8 +168,8 @@ def test_constants_that_look_like_addresses_stay_constants(queued: list[Any]) ->
         lowering = lowered(
             Operand("float32", (1, 64), (stride, 1)), rows("float32", 64, 64), "scalar", "sm_80"
         )
-        (queue,) = prepared_launches(lowering, 0, FLAGS)
-        queue(7, ADDRESSES)
+        (bound,) = prepared_launches(lowering, 0, FLAGS)
+        bound.queue(7, ADDRESSES)
         (wanted,) = lowering.launches(dict(zip("abd", ADDRESSES, strict=False)), flags=FLAGS)
         assert stride in wanted.arguments
         assert queued[-1][3] == wanted.arguments

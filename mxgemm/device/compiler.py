@@ -6,9 +6,8 @@ import io
 import logging
 import re
 import time
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from mxgemm.device import driver
 from mxgemm.errors import CompilationError
@@ -21,8 +20,7 @@ _log = logging.getLogger("mxgemm.device")
 _NVRTC_CACHE_SINCE = (12, 9)
 
 
-@dataclass(frozen=True, slots=True)
-class CompileOptions:
+class CompileOptions(NamedTuple):
     """What a caller may choose; everything else about a compilation is fixed.
 
     Attributes
@@ -61,8 +59,7 @@ class CompileOptions:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Resources:
+class Resources(NamedTuple):
     """What one kernel uses, as ``ptxas -v`` prints it.
 
     Attributes
@@ -85,8 +82,7 @@ class Resources:
     barriers: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledCubin:
+class CompiledCubin(NamedTuple):
     """Machine code of one source for one architecture.
 
     Attributes

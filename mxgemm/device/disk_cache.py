@@ -12,10 +12,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mxgemm.device import compiler, driver
+from mxgemm.device import compiler, driver, nvrtc_record
 from mxgemm.errors import UnsupportedError
 
-__all__ = ["DEFAULT_SIZE", "Location", "key", "load", "location", "store"]
+__all__ = ["DEFAULT_SIZE", "Location", "compiled_now", "key", "load", "location", "store"]
 
 _log = logging.getLogger("mxgemm.device")
 
@@ -56,8 +56,32 @@ def _default_folder() -> Path:
 
 def key(source: str, entry: str, arch: str, options: compiler.CompileOptions) -> str:
     """Everything that decides the machine code, as one hexadecimal digest."""
-    parts = (_SCHEMA, repr(compiler.nvrtc_version()), entry, arch, repr(options), source)
+    parts = (_SCHEMA, repr(_version(location())), entry, arch, repr(options), source)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+_versions: dict[str, tuple[int, int]] = {}  # of NVRTC, by the folder that remembers it
+
+
+def _version(at: Location | None) -> tuple[int, int]:
+    """NVRTC's version, from the folder where it is remembered there: loading the library takes longer."""
+    if at is None:
+        return compiler.nvrtc_version()
+    if at[0] not in _versions:
+        found = nvrtc_record.recall(at[0])
+        if found is None:
+            found = compiler.nvrtc_version()
+            nvrtc_record.keep(at[0], found)
+        _versions[at[0]] = found
+    return _versions[at[0]]
+
+
+def compiled_now(at: Location | None) -> None:
+    """Correct what is remembered of NVRTC by the library that has just compiled: later keys name that one."""
+    found = compiler.nvrtc_version()
+    if at is not None and _versions.get(at[0]) != found:
+        nvrtc_record.keep(at[0], found)
+        _versions[at[0]] = found
 
 
 @lru_cache(maxsize=4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import importlib
+import importlib.util
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
+from mxgemm.device import driver_calls
 from mxgemm.errors import MxgemmError, UnsupportedError
 
 __all__ = [
@@ -125,6 +126,14 @@ def _module(name: str) -> Any:
         raise UnsupportedError(_NO_PACKAGE) from error
 
 
+def _has_bindings() -> bool:
+    """Whether ``cuda.bindings`` is installed, without importing it."""
+    try:
+        return importlib.util.find_spec("cuda.bindings") is not None
+    except ModuleNotFoundError:  # of the package cuda, or a module of the program's own has its name
+        return False
+
+
 @lru_cache(maxsize=1)
 def _driver() -> Any:
     """The driver API, initialised.
@@ -134,10 +143,12 @@ def _driver() -> Any:
     UnsupportedError
         Without the package, a driver or a device.
     """
-    driver = bindings("driver")
+    if not _has_bindings():
+        raise UnsupportedError(_NO_PACKAGE)
     try:
+        driver = driver_calls.Driver(lambda: bindings("driver"))
         (status,) = driver.cuInit(0)
-    except (RuntimeError, OSError) as error:
+    except OSError as error:
         raise UnsupportedError(_NO_DRIVER.format(why="no CUDA driver is installed")) from error
     if status.name == "CUDA_ERROR_NOT_INITIALIZED":
         raise UnsupportedError(_FORKED)
@@ -203,10 +214,7 @@ def _foreign(_driver: Any, name: str, since: int, kinds: tuple[Any, ...]) -> Cal
 
 def status_name(status: int) -> str:
     """The driver's name for a status, for example "CUDA_ERROR_OUT_OF_MEMORY"."""
-    try:
-        return str(_driver().CUresult(status).name)
-    except ValueError:  # a driver newer than the bindings
-        return f"error {status}"
+    return str(_driver().CUresult(status).name)
 
 
 def constant(enumeration: str, name: str) -> Any:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from mxgemm.device import compiler, disk_cache, driver, properties
 from mxgemm.errors import UnsupportedError
@@ -15,8 +14,7 @@ __all__ = ["CompiledKernel", "compiled", "cubin", "is_compiled"]
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledKernel:
+class CompiledKernel(NamedTuple):
     """A kernel that a device can launch.
 
     Attributes
@@ -81,11 +79,13 @@ def cubin(
 
     def make() -> compiler.CompiledCubin:
         at = disk_cache.location()
-        digest = disk_cache.key(source, entry, arch, options)
-        found = disk_cache.load(at, digest, entry, arch)
+        if at is None:
+            return compiler.compile_cubin(source, entry, arch, options)
+        found = disk_cache.load(at, disk_cache.key(source, entry, arch, options), entry, arch)
         if found is None:
             found = compiler.compile_cubin(source, entry, arch, options)
-            disk_cache.store(at, digest, found)
+            disk_cache.compiled_now(at)
+            disk_cache.store(at, disk_cache.key(source, entry, arch, options), found)
         return found
 
     return _cubins.get((source, entry, arch, options), make)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mxgemm.device import driver
 
@@ -35,8 +34,7 @@ class _Configuration(ctypes.Structure):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(NamedTuple):
     """A launch configuration as a value.
 
     Attributes

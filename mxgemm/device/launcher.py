@@ -13,7 +13,6 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from mxgemm.device import driver
 from mxgemm.device.launch_frame import Buffer, Configuration, Frame, Scattered
 from mxgemm.device.parameter_layout import first_offset
-from mxgemm.device.scalar_layout import SLOT, ScalarLayout
 from mxgemm.device.tensor_map import MAP_BYTES, EncodedMap, TensorMap
 
 if TYPE_CHECKING:
@@ -62,12 +60,16 @@ class _Prepared:
         raise driver.DriverError(f"to launch {self.kernel.entry} as {told}", name)
 
 
-@dataclass(frozen=True, slots=True)
 class _Arguments:
     """A layout, and its frames with their memory that no thread is using; list.pop and append are atomic."""
 
-    layout: ScalarLayout
-    unused: list[tuple[Frame, Any]] = field(default_factory=list)
+    __slots__ = ("layout", "unused")
+
+    def __init__(self, kinds: tuple[type, ...]) -> None:
+        from mxgemm.device.scalar_layout import ScalarLayout  # bound launches need none
+
+        self.layout = ScalarLayout(kinds)
+        self.unused: list[tuple[Frame, Any]] = []
 
 
 class Launcher(_Prepared):
@@ -125,13 +127,13 @@ class Launcher(_Prepared):
         kinds = tuple(map(type, arguments))
         made = self._layouts.get(kinds)
         if made is None:
-            made = self._layouts.setdefault(kinds, _Arguments(ScalarLayout(kinds)))
+            made = self._layouts.setdefault(kinds, _Arguments(kinds))
         try:
             frame, memory = made.unused.pop()
         except IndexError:
             memory = (ctypes.c_byte * made.layout.nbytes)()
             first = ctypes.addressof(memory)
-            frame = self.frame(Scattered(range(first, first + made.layout.nbytes, SLOT)))
+            frame = self.frame(Scattered(made.layout.places(first)))
         made.layout.write(memory, arguments)
         if frame.stream != stream:
             frame.send_to(stream)
@@ -219,6 +221,32 @@ class BoundLaunch(_Prepared):
         self.sizes = [MAP_BYTES] * len(maps) + [_WORD] * (pointers + len(constants))
         self.before = first_offset(kernel, self.sizes)
         self._unused: list[_Pointers] = []  # no thread is using these; list.pop and append are atomic
+
+    def fixed(
+        self, stream: int, given: tuple[int, ...]
+    ) -> tuple[Callable[..., int], tuple[Any, ...], Any] | None:
+        """What queues the launch with these pointers on this stream, and nothing else.
+
+        Returns
+        -------
+        launch : callable
+            Returns the driver's status; where that is not 0, nothing was queued, and :meth:`queue` says why.
+        arguments : tuple
+            Of ``launch``.  What they point to is not written again, so that any number of threads may launch.
+        memory : object
+            What they point to.
+
+        None where the device must be asked for at each launch, and where the driver refuses a tensor map.
+        """
+        if self._several:
+            return None
+        made = _Pointers(self)
+        try:
+            made.write(given)
+        except driver.DriverError:
+            return None
+        made.frame.send_to(stream)
+        return made.frame.launch, made.frame.arguments, made
 
     def __call__(self, stream: int, *pointers: int) -> None:
         """As :meth:`queue`."""

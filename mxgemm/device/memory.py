@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,14 +22,14 @@ __all__ = ["Buffer", "allocate", "allocate_zeroed", "borrow", "copy_to_device", 
 _PENDING_COUNT, _PENDING_BYTES = 64, 256 << 20
 
 
-@dataclass(slots=True, eq=False)
 class _Fate:
     """What a finalizer needs: the memory, and the event after which nothing uses it."""
 
-    pointer: int
-    nbytes: int
-    ordinal: int
-    event: Any = None
+    __slots__ = ("event", "nbytes", "ordinal", "pointer")
+
+    def __init__(self, pointer: int, nbytes: int, ordinal: int) -> None:
+        self.pointer, self.nbytes, self.ordinal = pointer, nbytes, ordinal
+        self.event: Any = None
 
 
 class Buffer:
@@ -167,22 +167,30 @@ def borrow(nbytes: int, ordinal: int, stream: int) -> int:
         When the device has too little memory.
     """
     if streams.knows_its_device(stream):
+        driver.check_process()
         found = ctypes.c_uint64()
-        take = driver.foreign("cuMemAllocAsync", 11020, *_ALLOCATION)
-        if take(ctypes.addressof(found), nbytes, stream) == 0:
+        if _take()(ctypes.addressof(found), nbytes, stream) == 0:
             return found.value
     with driver.on_device(ordinal):
         return _allocate_or_drain(nbytes, ordinal, stream)
 
 
-_ALLOCATION = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+@lru_cache(maxsize=1)
+def _take() -> Callable[..., int]:
+    """The driver's cuMemAllocAsync, kept as the one of :func:`mxgemm.device.streams.is_capturing` is."""
+    return driver.foreign("cuMemAllocAsync", 11020, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+
+
+@lru_cache(maxsize=1)
+def _free() -> Callable[..., int]:
+    return driver.foreign("cuMemFreeAsync", 11020, ctypes.c_void_p, ctypes.c_void_p)
 
 
 def give_back(pointer: int, ordinal: int, stream: int) -> None:
     """Free memory from :func:`borrow` behind everything that ``stream`` holds."""
     if streams.knows_its_device(stream):
-        free = driver.foreign("cuMemFreeAsync", 11020, ctypes.c_void_p, ctypes.c_void_p)
-        if free(pointer, stream) == 0:
+        driver.check_process()
+        if _free()(pointer, stream) == 0:
             return
     with driver.on_device(ordinal):
         driver.call(

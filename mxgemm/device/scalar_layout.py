@@ -10,7 +10,7 @@ import numpy as np
 
 from mxgemm.errors import DTypeError
 
-__all__ = ["SLOT", "ScalarLayout"]
+__all__ = ["ScalarLayout"]
 
 SLOT = 16  # bytes for each argument: the largest is complex128
 
@@ -44,6 +44,10 @@ class ScalarLayout:
         form = "".join(f"{code}{SLOT - struct.calcsize(f'={code}')}x" for code in codes)
         self._pack = struct.Struct(f"={form}").pack_into
         self.nbytes = SLOT * len(kinds)
+
+    def places(self, first: int) -> range:
+        """Addresses of the slots, of which the first lies at ``first``."""
+        return range(first, first + self.nbytes, SLOT)
 
     def write(self, memory: Any, arguments: tuple[Any, ...]) -> None:
         """Put the arguments into ``nbytes`` bytes of memory."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, SupportsInt
 
 from mxgemm.device import driver
@@ -12,6 +14,7 @@ __all__ = [
     "LEGACY",
     "PER_THREAD",
     "is_capturing",
+    "is_single_device",
     "knows_its_device",
     "order_after",
     "refuse_capture",
@@ -19,6 +22,7 @@ __all__ = [
     "synchronize",
 ]
 
+process = driver.Process  # read where a call of check_process would cost too much
 LEGACY, PER_THREAD = 1, 2  # the driver's fixed handles: CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
 
 # CuPy, torch and Numba name the handle differently; the protocol comes first where an object has it.
@@ -72,15 +76,28 @@ def _as_int(value: object) -> int | None:
 
 def knows_its_device(stream: int) -> bool:
     """Whether the driver needs no current context to tell a stream's device: the fixed ones are of each."""
-    return stream > PER_THREAD or driver.count() == 1
+    return stream > PER_THREAD or is_single_device()
+
+
+@lru_cache(maxsize=1)
+def is_single_device() -> bool:
+    """Whether there is but one device, asked of the driver once."""
+    return driver.count() == 1
+
+
+@lru_cache(maxsize=1)
+def _question() -> Callable[..., int]:
+    """The driver's cuStreamIsCapturing, kept because finding it takes longer than its answer."""
+    return driver.foreign("cuStreamIsCapturing", 10000, ctypes.c_void_p, ctypes.c_void_p)
 
 
 def is_capturing(stream: int, ordinal: int) -> bool:
     """Whether work queued on ``stream`` becomes part of a CUDA graph instead of running."""
-    if knows_its_device(stream):
-        ask = driver.foreign("cuStreamIsCapturing", 10000, ctypes.c_void_p, ctypes.c_void_p)
+    if process.forked:
+        driver.check_process()
+    if stream > PER_THREAD or is_single_device():
         found = ctypes.c_int()
-        if ask(stream, ctypes.addressof(found)) == 0:
+        if _question()(stream, ctypes.addressof(found)) == 0:
             return found.value != 0
     with driver.on_device(ordinal):
         status = driver.call("cuStreamIsCapturing", driver.handle("CUstream", stream))

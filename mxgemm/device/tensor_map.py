@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from mxgemm.device import driver
 
@@ -24,8 +24,7 @@ _NO_SWIZZLE, _SWIZZLE_128_BYTES = 0, 3
 _PROMOTE_TO_128_BYTES = 2  # of L2
 
 
-@dataclass(frozen=True, slots=True)
-class TensorMap:
+class TensorMap(NamedTuple):
     """A stack of matrices as the copy engine sees it, as a value without an address.
 
     Three axes, contiguous axis first: inner, outer, product of the batch.

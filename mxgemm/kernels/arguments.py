@@ -7,11 +7,11 @@ import numpy as np
 from mxgemm.kernels.instance import KernelInstance
 from mxgemm.kernels.operands import layout_of
 from mxgemm.problem import GemmProblem, Matrix, Scalar
-from mxgemm.units.convert import round_scalar
 
 __all__ = ["constant_arguments", "pointer_names"]
 
 MODE_PRODUCT, MODE_C, MODE_C_CONTIGUOUS = 1, 2, 4
+_SMALL = range(128)  # values of every accumulator: nothing to round
 _POINTERS = frozenset({"a", "b", "c", "d", "bias", "scale_rows", "scale_cols", "flags"})
 
 
@@ -38,6 +38,10 @@ def constant_arguments(
 
 def _scalar(value: Scalar, accumulator: str) -> int | float:
     """Rounded to the accumulator's type; unsigned 64-bit values travel as the signed ones of their bits."""
+    if value.__class__ is int and value in _SMALL:
+        return value if "int" in accumulator else float(value)
+    from mxgemm.units.convert import round_scalar  # most products have scalars of 0 and 1 alone
+
     rounded = round_scalar(value, accumulator).item()
     if "int" not in accumulator:
         return float(rounded)

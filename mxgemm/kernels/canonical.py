@@ -7,8 +7,8 @@ are merged; axes of one entry vanish.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from mxgemm.problem import GemmProblem, Matrix
 
@@ -20,8 +20,7 @@ ARRAYS = ("a", "b", "c", "d", "bias", "scale_rows", "scale_cols")
 _TRANSPOSED = {"a": "b", "b": "a", "scale_rows": "scale_cols", "scale_cols": "scale_rows"}
 
 
-@dataclass(frozen=True)
-class Canonical:
+class Canonical(NamedTuple):
     """A problem in the kernels' form.
 
     Attributes

@@ -12,12 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from mxgemm.device.tensor_map import TensorMap
 from mxgemm.kernels.names import ACTIVATIONS, CXX, scalar_parameter
 from mxgemm.kernels.operands import OperandClass
 from mxgemm.problem import GemmProblem
+
+if TYPE_CHECKING:
+    from mxgemm.device.tensor_map import TensorMap
 
 __all__ = ["MAX_BATCH_AXES", "EpilogueClass", "KernelInstance", "building_block", "grid_of"]
 
@@ -37,8 +39,7 @@ def grid_of(blocks: int) -> tuple[int, int, int]:
     return (width, -(-blocks // width), 1)
 
 
-@dataclass(frozen=True, slots=True)
-class EpilogueClass:
+class EpilogueClass(NamedTuple):
     """What the code after the product depends on.
 
     Attributes
@@ -72,7 +73,7 @@ class EpilogueClass:
         return f"Epilogue<{ACTIVATIONS[self.activation]}, {CXX[self.c]}, {', '.join(arrays)}, {CXX[self.d]}>"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, repr=False, eq=False)  # which each family's own class makes anew
 class KernelInstance(ABC):
     """One kernel.  Equal values are the same code; tiles and families never change a bit of the result.
 

@@ -6,26 +6,27 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mxgemm.device.tensor_map import TensorMap
 from mxgemm.errors import UnsupportedError
 from mxgemm.kernels.arguments import constant_arguments, pointer_names
 from mxgemm.kernels.canonical import ARRAYS, Canonical
-from mxgemm.kernels.hopper.arrange import Arrangement
 from mxgemm.kernels.instance import KernelInstance
 from mxgemm.kernels.names import SIZES
 from mxgemm.kernels.operands import vector_fits
-from mxgemm.kernels.packing import Packing, PackInstance
 from mxgemm.problem import GemmProblem, Matrix
+
+if TYPE_CHECKING:
+    from mxgemm.device.tensor_map import TensorMap
+    from mxgemm.kernels.hopper.arrange import Arrangement
+    from mxgemm.kernels.packing import Packing, PackInstance
 
 __all__ = ["Launch", "Lowering", "aligned_bytes"]
 
 _WORKSPACE_ALIGNMENT = 256  # bytes: of every part
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(NamedTuple):
     """One kernel launch.
 
     Attributes

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from mxgemm.configs import Configuration
 from mxgemm.errors import UnsupportedError, one_of
@@ -16,9 +17,11 @@ from mxgemm.kernels.launches import Lowering
 from mxgemm.kernels.names import SIZES
 from mxgemm.kernels.offers import Asked, Offer, cheapest, offers
 from mxgemm.kernels.table import KERNELS
-from mxgemm.kernels.tuned import Choice
 from mxgemm.problem import GemmProblem, Matrix
-from mxgemm.units.run import result_accumulator
+from mxgemm.units.results import result_accumulator
+
+if TYPE_CHECKING:
+    from mxgemm.kernels.tuned import Choice
 
 __all__ = ["ALIGNED", "Candidate", "candidates", "lower", "select"]
 
@@ -92,8 +95,7 @@ def lower(
     return replace(best, without_workspace=other)
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """One way to compute a product; all of them give the same bits.
 
     Attributes

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mxgemm.configs import Configuration
 from mxgemm.kernels.canonical import ARRAYS, Canonical
 from mxgemm.kernels.classes import product_class
-from mxgemm.kernels.hopper.arrange import Arrangement, arrangement_of
 from mxgemm.kernels.instance import KernelInstance
 from mxgemm.kernels.launches import Lowering, aligned_bytes
-from mxgemm.kernels.operands import LARGEST_ALIGNMENT
-from mxgemm.kernels.packing import Packing, packing_of
+from mxgemm.kernels.operands import LARGEST_ALIGNMENT, PackedForm
 from mxgemm.kernels.table import Family
 from mxgemm.problem import Matrix
+
+if TYPE_CHECKING:
+    from mxgemm.kernels.hopper.arrange import Arrangement
+    from mxgemm.kernels.packing import Packing
 
 __all__ = ["Asked", "Offer", "cheapest", "offers"]
 
 _INPUTS = ("a", "b", "c", "bias", "scale_rows", "scale_cols")
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """What :func:`mxgemm.kernels.lower` was asked, beside the problem."""
 
     configuration: Configuration
@@ -36,8 +37,7 @@ class Asked:
     may_allocate: bool
 
 
-@dataclass(frozen=True)
-class _Packed:
+class _Packed(NamedTuple):
     """A form and its copies.
 
     Attributes
@@ -55,8 +55,7 @@ class _Packed:
     copies: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Offer:
+class Offer(NamedTuple):
     """What one family offers for a problem in one form.
 
     Attributes
@@ -150,6 +149,19 @@ def _offer(family: Family, packed: _Packed, asked: Asked, known: Collection[Kern
     return Offer(family, packed, alignment, finite)
 
 
+def _copy(
+    name: str, x: Matrix, batch: tuple[int, ...], offset: int, wanted: PackedForm | None
+) -> Packing | Arrangement:
+    """The copy of one operand; few products need one, so that its kernels load with the first that does."""
+    if wanted is None or not wanted.aligned:
+        from mxgemm.kernels.packing import packing_of
+
+        return packing_of(name, x, batch, offset)
+    from mxgemm.kernels.hopper.arrange import arrangement_of
+
+    return arrangement_of(name, x, batch, offset, along_rows=bool(wanted.along_k) == (name == "a"))
+
+
 def _pack(form: Canonical, asked: Asked, family: Family) -> _Packed:
     """Replace what has to be copied first: what the family cannot read, and what the caller named."""
     packings: list[Packing | Arrangement] = []
@@ -163,16 +175,11 @@ def _pack(form: Canonical, asked: Asked, family: Family) -> _Packed:
         as_wanted = family.packs(x, is_a, form.problem, alignment) if name in ("a", "b") else None
         if as_wanted is None and form.caller_name(name) not in asked.copied:
             continue
-        made: Packing | Arrangement
-        if as_wanted is not None and as_wanted.aligned:
-            along_rows = bool(as_wanted.along_k) == is_a
-            made = arrangement_of(name, x, problem.batch, offset, along_rows=along_rows)
-        else:
-            made = packing_of(name, x, problem.batch, offset)
+        made = _copy(name, x, problem.batch, offset, as_wanted)
         if as_wanted is not None:
             wanted.append(made.bytes)
         offset += aligned_bytes(made.bytes)
         packings.append(made)
         packed: dict[str, Any] = {name: made.packed}
         problem = replace(problem, **packed)
-    return _Packed(form, replace(form, problem=problem), tuple(packings), tuple(wanted))
+    return _Packed(form, form._replace(problem=problem), tuple(packings), tuple(wanted))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from mxgemm.kernels.names import SIZES
 from mxgemm.problem import Matrix
@@ -14,6 +13,7 @@ __all__ = [
     "LARGEST_ALIGNMENT",
     "LEAST_ASYNC",
     "OperandClass",
+    "PackedForm",
     "alignment_class",
     "layout_of",
     "shared_alignment",
@@ -30,8 +30,7 @@ LEAST_ASYNC = 4
 """Bytes of the narrowest cp.async."""
 
 
-@dataclass(frozen=True, slots=True)
-class OperandClass:
+class OperandClass(NamedTuple):
     """What the code for one operand depends on.
 
     Attributes
@@ -50,6 +49,21 @@ class OperandClass:
 
     def __str__(self) -> str:
         return f"{self.dtype} {self.layout} {self.alignment}"
+
+
+class PackedForm(NamedTuple):
+    """How a family wants an operand that it cannot read as it lies.
+
+    Attributes
+    ----------
+    along_k : bool or None
+        Whether K becomes the contiguous axis, else the other one; None takes that of the smaller stride.
+    aligned : bool
+        Whether rows are padded to whole 16-byte pieces.
+    """
+
+    along_k: bool | None = None
+    aligned: bool = False
 
 
 def _extent_and_stride(x: Matrix, along_k: bool, is_a: bool) -> tuple[int, int]:

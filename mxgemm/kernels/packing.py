@@ -5,33 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from mxgemm.kernels.instance import building_block, grid_of
 from mxgemm.kernels.names import SIZES
 from mxgemm.problem import Matrix
 
-__all__ = ["CopiedBatch", "PackInstance", "PackedForm", "Packing", "copied_batch", "packing_of"]
+__all__ = ["CopiedBatch", "PackInstance", "Packing", "copied_batch", "packing_of"]
 
 _WORDS = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 _ROWS, _COLUMNS = 16, 128
 _PARTS = ("types", "tile_order", "pack")
-
-
-@dataclass(frozen=True, slots=True)
-class PackedForm:
-    """How a family wants an operand that it cannot read as it lies.
-
-    Attributes
-    ----------
-    along_k : bool or None
-        Whether K becomes the contiguous axis, else the other one; None takes that of the smaller stride.
-    aligned : bool
-        Whether rows are padded to whole 16-byte pieces.
-    """
-
-    along_k: bool | None = None
-    aligned: bool = False
 
 
 @dataclass(frozen=True)
@@ -144,8 +128,7 @@ class Packing:
         return (source, target, outer, inner, outer_stride, inner_stride, self.products, *axes)
 
 
-@dataclass(frozen=True, slots=True)
-class CopiedBatch:
+class CopiedBatch(NamedTuple):
     """The batch of a copy: broadcast axes are copied once and go on broadcasting.
 
     Attributes

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from mxgemm.configs import Configuration
 from mxgemm.kernels.instance import EpilogueClass
@@ -15,8 +14,7 @@ BiasAxis = Literal["columns", "rows", "entries"]
 """What a bias has one value for: each column, each row, or possibly each entry."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProductClass:
+class ProductClass(NamedTuple):
     """All that a kernel's code depends on: a problem without its extents, on one architecture.
 
     Attributes

@@ -14,10 +14,8 @@ import os
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
-from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, get_type_hints
 
 from mxgemm.device import disk_cache
 from mxgemm.kernels.tuned import Choice, kernels_sha256
@@ -27,12 +25,10 @@ __all__ = ["Key", "find", "folder", "forget", "keep", "version"]
 _log = logging.getLogger("mxgemm.autotune")
 
 _KIND, _SCHEMA = "mxgemm autotune", 1
-_TYPES: dict[str, type] = {"str": str, "float": float, "int": int}
 _LONGEST = 1e15  # microseconds: what is longer, infinite or no number, nobody measured
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(NamedTuple):
     """What a choice belongs to.
 
     Attributes
@@ -48,7 +44,7 @@ class Key:
     multiprocessors: int
     signature: str
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """Name of the key's file, without its ending."""
         parts = (_KIND, str(_SCHEMA), self.device, str(self.multiprocessors), self.signature)
@@ -127,7 +123,7 @@ def keep(key: Key, choice: Choice, times: Mapping[str, float]) -> str:
         return "in this process only (MXGEMM_CACHE_DIR=0)"
     values = {
         "kind": _KIND, "schema": _SCHEMA, "device": key.device, "multiprocessors": key.multiprocessors,
-        "signature": key.signature, "kernels_sha256": kernels_sha256(), "choice": asdict(choice),
+        "signature": key.signature, "kernels_sha256": kernels_sha256(), "choice": choice._asdict(),
         "microseconds": dict(times),
     }  # fmt: skip
     try:
@@ -192,11 +188,10 @@ def _parsed(text: str, key: Key) -> tuple[Choice | None, str]:
 
 def _choice_of(values: Any) -> Choice | None:
     """A choice from JSON values; None unless every field is there and of its type."""
-    if not isinstance(values, dict) or set(values) != {field.name for field in fields(Choice)}:
+    if not isinstance(values, dict) or set(values) != set(Choice._fields):
         return None
-    for field in fields(Choice):
-        kind = _TYPES[str(field.type)]
-        value = values[field.name]
+    for name, kind in get_type_hints(Choice).items():
+        value = values[name]
         if value.__class__ is not kind and (kind, value.__class__) != (float, int):
             return None
         if kind is float and not 0 <= value < _LONGEST:

@@ -2,29 +2,25 @@
 
 A new family is one row here: a value with the members of :class:`Family`.  Families are
 asked in order; the first that admits a configuration, takes the problem and has an instance
-for its class computes it.
+for its class computes it.  What a family admits is said here, so that the modules of the others
+need not load.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mxgemm.configs import Configuration
-from mxgemm.kernels import mma_sync, scalar
 from mxgemm.kernels.canonical import Canonical
-from mxgemm.kernels.hopper import model
-from mxgemm.kernels.hopper import selection as hopper
-from mxgemm.kernels.hopper.orientation import orientations
 from mxgemm.kernels.instance import MAX_BATCH_AXES, KernelInstance
-from mxgemm.kernels.operands import layout_of
-from mxgemm.kernels.packing import PackedForm
+from mxgemm.kernels.operands import PackedForm, layout_of
 from mxgemm.kernels.product import ProductClass
+from mxgemm.lazy import deferred
 from mxgemm.problem import GemmProblem, Matrix
 
 __all__ = ["KERNELS", "Family"]
-
 
 Declines = Callable[[GemmProblem, Sequence[int], float, int, bool], str | None]
 
@@ -35,8 +31,7 @@ def _never_declines(
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(NamedTuple):
     """A kernel family.
 
     Attributes
@@ -85,6 +80,15 @@ class Family:
     copying: Callable[[int, int], float] = lambda _bytes, _launches: 0.0
 
 
+def _wgmma_admits(configuration: Configuration, arch: str, accumulator: str) -> bool:
+    single = configuration.terms == 1 and not configuration.moduli and configuration.limbs == 0
+    native = accumulator == configuration.accumulator
+    # Of the configurations that round operands only tf32: the copy engine rounds to no other format.
+    rounds = configuration.rounds_to not in (None, "tf32")
+    fed = configuration.unit in ("f16", "bf16", "tf32", "f8", "s8")
+    return arch == "sm_90" and fed and single and native and not rounds
+
+
 def _mma_sync_admits(configuration: Configuration, arch: str, accumulator: str) -> bool:
     single = configuration.terms == 1 and not configuration.moduli and configuration.limbs == 0
     # Units wrap modulo 2^32, so 64-bit integer results are the scalar family's.
@@ -122,15 +126,30 @@ def _reads_any(_x: Matrix, _is_a: bool, _problem: GemmProblem, _alignment: int) 
     return None
 
 
+_MMA_SYNC, _SCALAR = "mxgemm.kernels.mma_sync", "mxgemm.kernels.scalar"
+_SELECTION, _MODEL, _ORIENTATION = (
+    f"mxgemm.kernels.hopper.{module}" for module in ("selection", "model", "orientation")
+)
+
 KERNELS: tuple[Family, ...] = (
     Family(
-        "wgmma", hopper.admits, hopper.instances, model.cost, hopper.packs, hopper.takes,
-        batch_axes=1, is_timed=True, declines=hopper.declines, forms=orientations,
-        copying=model.arranging,
+        "wgmma",
+        _wgmma_admits,
+        instances=deferred(_SELECTION, "instances"),
+        cost=deferred(_MODEL, "cost"),
+        packs=deferred(_SELECTION, "packs"),
+        takes=deferred(_SELECTION, "takes"),
+        batch_axes=1,
+        is_timed=True,
+        declines=deferred(_SELECTION, "declines"),
+        forms=deferred(_ORIENTATION, "orientations"),
+        copying=deferred(_MODEL, "arranging"),
     ),
-    Family("mma.sync", _mma_sync_admits, mma_sync.instances, _busiest_share, _without_unit_stride),
     Family(
-        "scalar", _scalar_admits, scalar.instances, _busiest_share, _reads_any,
+        "mma.sync", _mma_sync_admits, deferred(_MMA_SYNC, "instances"), _busiest_share, _without_unit_stride
+    ),
+    Family(
+        "scalar", _scalar_admits, deferred(_SCALAR, "instances"), _busiest_share, _reads_any,
         _scalar_takes, takes_inner_strides=True,
     ),
 )  # fmt: skip

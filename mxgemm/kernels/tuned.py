@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from mxgemm.configs import Configuration
 from mxgemm.kernels.canonical import ARRAYS
@@ -16,8 +17,7 @@ from mxgemm.problem import GemmProblem
 __all__ = ["Choice", "kernels_sha256", "signature"]
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """The kernel that measurement prefers for one product on one device; it moves no bit of the result.
 
     Attributes

@@ -102,6 +102,11 @@ class Product:
         return found
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays: what must move at least, each array once."""
+        return sum(SIZES[dtype] * math.prod(shape) for dtype, shape in self.shapes.values())
+
+    @property
     def epilogue(self) -> EpilogueSpec:
         """The epilogue's hashable part."""
         low, high = CLAMP if self.activation == "clamp" else (0, 0)

@@ -20,6 +20,7 @@ from mxgemm.report.environment import Environment
 __all__ = [
     "CORRECTNESS_FILE",
     "PERFORMANCE_FILE",
+    "CopyTime",
     "CorrectnessRecord",
     "KernelCount",
     "Measurement",
@@ -182,6 +183,26 @@ class Measurement:
         return next((time / self.microseconds for time in self.peers.values()), None)
 
 
+@dataclass(frozen=True, slots=True)
+class CopyTime:
+    """A copy from device memory to device memory.
+
+    Attributes
+    ----------
+    nbytes : int
+        Read and written, together.
+    microseconds : float
+    """
+
+    nbytes: int
+    microseconds: float
+
+    @property
+    def rate(self) -> float:
+        """Bytes read and written, in 10⁹ a second."""
+        return 1e-3 * self.nbytes / self.microseconds
+
+
 @dataclass(frozen=True)
 class PerformanceRecord:
     """Times of products, and of everything around them.
@@ -196,6 +217,8 @@ class PerformanceRecord:
         Milliseconds of first calls, "cold" and from the "disk cache", by configuration.
     seconds : float
         That the run took.
+    copies : tuple of CopyTime
+        What products of few rows are held against; empty in records that were written without.
     """
 
     environment: Environment
@@ -203,6 +226,7 @@ class PerformanceRecord:
     host: Mapping[str, float]
     first_calls: Mapping[str, Mapping[str, float]]
     seconds: float
+    copies: tuple[CopyTime, ...] = ()
 
     def status(self, entry: str, sha256: str) -> Status:
         """Whether the record has a time of the kernel whose source of today has this hash."""
@@ -217,6 +241,7 @@ class PerformanceRecord:
             "seconds": self.seconds,
             "host": dict(self.host),
             "first_calls": {name: dict(times) for name, times in self.first_calls.items()},
+            "copies": [{**asdict(one), "rate": one.rate} for one in self.copies],
             "measurements": [
                 {**asdict(one), "teraflops": one.teraflops, "ratio": one.ratio} for one in self.measurements
             ],
@@ -240,7 +265,8 @@ class PerformanceRecord:
             Measurement(case=Case.from_json(one["case"]), **{name: one[name] for name in names})
             for one in values["measurements"]
         ]
+        copies = tuple(CopyTime(one["nbytes"], one["microseconds"]) for one in values.get("copies", ()))
         return cls(
             Environment.from_json(values["environment"]), tuple(measurements), values["host"],
-            values["first_calls"], values["seconds"],
+            values["first_calls"], values["seconds"], copies,
         )  # fmt: skip

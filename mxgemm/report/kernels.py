@@ -41,13 +41,15 @@ LADDER = (
 
 SMALL = LADDER[0]
 
+Block = tuple[tuple[int, int], int]
+
 # Products along K: three stages or more of every tile, and rows of whole 16-byte pieces.
 _DEPTH = {1: 400, 2: 200, 4: 100, 8: 100}
 _SCALAR_DEPTH = 48
 
 _WAVE_DEPTH = 768
 # Tiles below and beside each other: MULTIPROCESSORS, or a few less.
-_WAVES = ((12, 11), (11, 12), (6, 22), (22, 6), (7, 18), (18, 7), (4, 33), (33, 4))
+_WAVES = ((12, 11), (11, 12), (6, 22), (22, 6), (7, 18), (18, 7), (4, 33), (33, 4), (132, 1), (1, 132))
 
 EPILOGUES: dict[str, dict[str, object]] = {
     "relu+bias": {"activation": "relu", "bias": "columns"},
@@ -136,16 +138,21 @@ def _whole_waves(arch: str) -> Iterator[Case]:
 
     Which of a few types and layouts offer the tile, and of which shape such a D must be, is tried out here.
     """
-    reached: set[tuple[int, int]] = set()
+    reached: set[Block] = set()
     for case in _roomy(arch):
         found = candidates(case.problem, case.product.configuration, arch, multiprocessors=MULTIPROCESSORS)
-        offered = dict.fromkeys(one.lowering.instance.tile_shape for one in found)
-        for tile, (down, across) in itertools.product(offered, _WAVES):
-            product = replace(case.product, m=down * tile[0], n=across * tile[1])
-            one = replace(case, product=product)
-            if tile not in reached and one.lowering(arch).instance.tile_shape == tile:
-                reached.add(tile)
+        offered = dict.fromkeys(_block(one.lowering.instance) for one in found)
+        for block, (down, across) in itertools.product(offered, _WAVES):
+            (rows, columns), _ = block
+            one = replace(case, product=replace(case.product, m=down * rows, n=across * columns))
+            if block not in reached and _block(one.lowering(arch).instance) == block:
+                reached.add(block)
                 yield one
+
+
+def _block(kernel: KernelInstance) -> Block:
+    """The tile of a kernel's block, and blocks of a cluster."""
+    return kernel.tile_shape, getattr(getattr(kernel, "tile", None), "cluster", 1)
 
 
 def _roomy(arch: str) -> Iterator[Case]:

@@ -16,8 +16,10 @@ from mxgemm.kernels.names import SIZES
 from mxgemm.report.cases import Case, Layout, Order, Product
 
 __all__ = [
+    "FEW_ROWS",
     "FURTHER",
     "KINDS",
+    "LARGE_COPY",
     "QUICK",
     "SQUARE",
     "SUSTAINED",
@@ -45,6 +47,10 @@ TABLE: tuple[Shape, ...] = (
 
 SUSTAINED: tuple[Shape, ...] = ((4096, 4096, 4096), (8192, 8192, 8192), (16384, 16384, 8192))
 SQUARE: Shape = (4096, 4096, 4096)
+FEW_ROWS = 64
+"""Rows up to which a product is held against a copy of as many bytes as it must move, and the fastest."""
+LARGE_COPY = 1_000_000_000
+"""Bytes of one more copy, read and written together."""
 QUICK: tuple[Shape, ...] = ((512, 512, 512), (4096, 4096, 4096), (8192, 8192, 8192), (4097, 4097, 4097))
 
 FURTHER: tuple[Shape, ...] = (

@@ -7,13 +7,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from mxgemm.device import driver, kernel, launcher, memory, properties
+from mxgemm.device import driver, kernel, launcher, memory, properties, streams
 from tests.device.fakes import FakeDriver
 
 
 def forget() -> None:
     """Drop everything that the device modules remember about the devices."""
-    for cached in (properties._read, launcher._launcher, driver._count):
+    for cached in (
+        properties._read, launcher._launcher, driver._count, streams.is_single_device, streams._question,
+        memory._take, memory._free,
+    ):  # fmt: skip
         cached.cache_clear()
     driver._primary.clear()
     memory._streams.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +22,19 @@ class ndarray:  # noqa: N801  # CuPy's name
         self.shape, self.strides, self.dtype = like.shape, like.strides, like.dtype
         self.data = SimpleNamespace(ptr=pointer, device_id=ordinal)
         self.device = SimpleNamespace(id=ordinal)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return int(self.shape[0])
 
 
 class FakeCupy:

@@ -25,6 +25,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("MXGEMM_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("MXGEMM_CACHE_SIZE", raising=False)
     disk_cache._open.cache_clear()
+    disk_cache._versions.clear()
     return tmp_path / "cache"
 
 
@@ -100,7 +101,7 @@ def test_entries_that_lie_elsewhere_are_asked_of_cuda_core(folder: Path, compila
 
 def test_what_was_read_last_stays_longest(folder: Path) -> None:
     fresh_cubin()
-    entries = [path for path in folder.rglob("*") if path.is_file() and path.stat().st_size]
+    entries = [path for path in (folder / "entries").rglob("*") if path.is_file() and path.stat().st_size]
     for path in entries:
         os.utime(path, ns=(10**9, 2 * 10**9))
     fresh_cubin()
@@ -132,6 +133,7 @@ def test_what_decides_the_code_decides_the_entry(compilations: list[str], change
     assert compilations == ["k", "k"]
 
 
+@pytest.mark.usefixtures("folder")
 def test_the_key_holds_source_entry_architecture_options_and_compiler(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -144,6 +146,7 @@ def test_the_key_holds_source_entry_architecture_options_and_compiler(
         disk_cache.key(SOURCE, "k", "sm_80", device.CompileOptions(fastmath=True)),
     }
     monkeypatch.setattr(compiler, "nvrtc_version", lambda: (99, 1))
+    disk_cache.compiled_now(disk_cache.location())
     keys.add(disk_cache.key(SOURCE, "k", "sm_80", plain))
     assert len(keys) == 6
 

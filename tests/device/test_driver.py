@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from mxgemm import device
-from mxgemm.device import driver
+from mxgemm.device import driver, driver_calls
 from mxgemm.errors import UnsupportedError
 
 FORK = """
@@ -55,11 +55,21 @@ def test_every_road_to_the_device_checks_the_fork(
 
 
 def test_a_driver_that_a_fork_made_unusable_names_spawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cuda.bindings import driver as bindings
-
     status = SimpleNamespace(name="CUDA_ERROR_NOT_INITIALIZED", value=3)
-    monkeypatch.setattr(bindings, "cuInit", lambda _flags: (status,))
+    made = SimpleNamespace(cuInit=lambda _flags: (status,))
+    monkeypatch.setattr(driver_calls, "Driver", lambda _bindings: made)
     with pytest.raises(UnsupportedError, match="spawn"):
+        driver._driver.__wrapped__()
+
+
+@pytest.mark.parametrize("found", [None, ModuleType("cuda")])
+def test_without_the_bindings_the_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, found: ModuleType | None
+) -> None:
+    """Not installed, or behind a module of the program's own."""
+    monkeypatch.setitem(sys.modules, "cuda", found)  # type: ignore[arg-type]  # None stands for no module
+    monkeypatch.delitem(sys.modules, "cuda.bindings", raising=False)
+    with pytest.raises(UnsupportedError, match=r"mxgemm\[cu13\]"):
         driver._driver.__wrapped__()
 
 

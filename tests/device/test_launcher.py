@@ -463,3 +463,35 @@ def test_other_threads_run_while_the_driver_holds_a_launch() -> None:
     )
     assert keeps_the_interpreter
     assert not type(driver.foreign("cuLaunchKernelEx", 12000))._flags_ & keeps_the_interpreter
+
+
+def test_a_fixed_launch_keeps_its_pointers_and_stream_whatever_runs_beside_it(fake: SimpleNamespace) -> None:
+    fake.driver.devices = 1
+    bound = device.BoundLaunch(parameters_of(3), (1,), (32,), 2, (7,))
+    fixed = bound.fixed(0x10, (0x7000, 0x8000))
+    assert fixed is not None
+    launch, arguments, _memory = fixed
+    bound(0x20, 0x9000, 0xA000)
+    other = bound.fixed(0x30, (0xB000, 0xC000))
+    assert launch(*arguments) == 0
+    assert [(one[7], one[-3:]) for one in fake.driver.launched] == [
+        (0x20, (0x9000, 0xA000, 7)), (0x10, (0x7000, 0x8000, 7)),
+    ]  # fmt: skip
+    assert other is not None
+
+
+def test_nothing_is_fixed_where_the_device_must_be_asked_for(
+    fake: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert fake.driver.devices == 2
+    assert device.BoundLaunch(parameters_of(2), (1,), (32,), 1, (7,)).fixed(0x10, (0x7000,)) is None
+
+    class Refusing(NoMap):
+        def aim(self, target: int) -> None:
+            raise device.DriverError("the tensor map", f"error {target}")
+
+    fake.driver.devices = 1
+    driver._count.cache_clear()
+    monkeypatch.setattr(launcher_module, "EncodedMap", Refusing)
+    bound = device.BoundLaunch(kernel_on(0, 3, maps=1), (1,), (32,), 1, (7,), device_map())
+    assert bound.fixed(0x10, (0x7000,)) is None

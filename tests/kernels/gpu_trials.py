@@ -17,8 +17,8 @@ from mxgemm.problem import GemmProblem, pose
 from mxgemm.report.cases import Case
 from mxgemm.report.equality import differing, tolerance
 from mxgemm.shapes import Operand
+from mxgemm.units import UnitRun
 from mxgemm.units.formats import numpy_dtype
-from mxgemm.units.run import UnitRun
 from tests.generators import generate
 from tests.kernels.offered import tiles_for
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -158,7 +157,7 @@ def ruling_out(monkeypatch: pytest.MonkeyPatch, ruled_out: Callable[[KernelInsta
     def cost(instance: KernelInstance, problem: GemmProblem, multiprocessors: int) -> float:
         return math.inf if ruled_out(instance) else first.cost(instance, problem, multiprocessors)
 
-    monkeypatch.setattr(lowering, "KERNELS", (replace(first, cost=cost), *rest))
+    monkeypatch.setattr(lowering, "KERNELS", (first._replace(cost=cost), *rest))
 
 
 def test_a_choice_that_its_family_rules_out_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:

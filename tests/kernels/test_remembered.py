@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +52,7 @@ def test_a_choice_says_when_and_by_how_much() -> None:
     assert CHOICE.why == (
         "measured by autotune on 2026-05-04: 1.5 us, least of 9 candidates; model's choice 2.5 us (128x128)"
     )
-    same = replace(CHOICE, model_entry=CHOICE.entry)
+    same = CHOICE._replace(model_entry=CHOICE.entry)
     assert same.why.endswith("1.5 us, least of 9 candidates and the model's choice too")
 
 
@@ -114,7 +113,7 @@ def test_alignment_copies_architecture_and_configuration_tell_apart() -> None:
 
 
 def test_devices_tell_apart() -> None:
-    others = (replace(KEY, device="NVIDIA H100"), replace(KEY, multiprocessors=114))
+    others = (KEY._replace(device="NVIDIA H100"), KEY._replace(multiprocessors=114))
     assert len({KEY.digest, *(one.digest for one in others)}) == 3
 
 
@@ -127,12 +126,12 @@ def test_a_choice_is_found_again_in_this_process_and_in_the_next() -> None:
     assert remembered.find(KEY) == CHOICE
     remembered.forget()
     assert remembered.find(KEY) == CHOICE
-    assert remembered.find(replace(KEY, signature="another product")) is None
+    assert remembered.find(KEY._replace(signature="another product")) is None
 
 
 def test_the_later_choice_replaces_the_earlier(cache: Path) -> None:
     kept()
-    later = replace(CHOICE, entry="mxgemm_mma_sync_3")
+    later = CHOICE._replace(entry="mxgemm_mma_sync_3")
     kept(choice=later)
     assert remembered.find(KEY) == later
     assert [path.suffix for path in (cache / "autotune").iterdir()] == [".json"]
@@ -190,17 +189,17 @@ def edited(path: Path, **changes: Any) -> str:
         (lambda path: edited(path, multiprocessors="132"), "belongs to another device or product"),
         (lambda path: edited(path, choice=None), "holds no choice"),
         (lambda path: edited(path, choice={}), "holds no choice"),
-        (lambda path: edited(path, choice={**asdict(CHOICE), "more": 1}), "holds no choice"),
-        (lambda path: edited(path, choice={**asdict(CHOICE), "entry": 7}), "holds no choice"),
-        (lambda path: edited(path, choice={**asdict(CHOICE), "microseconds": "1"}), "holds no choice"),
-        (lambda path: edited(path, choice={**asdict(CHOICE), "candidates": True}), "holds no choice"),
-        (lambda path: edited(path, choice={**asdict(CHOICE), "candidates": 2.0}), "holds no choice"),
-        (lambda path: edited(path, choice={**asdict(CHOICE), "microseconds": 10**400}), "holds no choice"),
+        (lambda path: edited(path, choice={**CHOICE._asdict(), "more": 1}), "holds no choice"),
+        (lambda path: edited(path, choice={**CHOICE._asdict(), "entry": 7}), "holds no choice"),
+        (lambda path: edited(path, choice={**CHOICE._asdict(), "microseconds": "1"}), "holds no choice"),
+        (lambda path: edited(path, choice={**CHOICE._asdict(), "candidates": True}), "holds no choice"),
+        (lambda path: edited(path, choice={**CHOICE._asdict(), "candidates": 2.0}), "holds no choice"),
+        (lambda path: edited(path, choice={**CHOICE._asdict(), "microseconds": 10**400}), "holds no choice"),
         (
-            lambda path: edited(path, choice={**asdict(CHOICE), "microseconds": float("nan")}),
+            lambda path: edited(path, choice={**CHOICE._asdict(), "microseconds": float("nan")}),
             "holds no choice",
         ),
-        (lambda path: edited(path, choice={**asdict(CHOICE), "model_microseconds": -1}), "holds no choice"),
+        (lambda path: edited(path, choice={**CHOICE._asdict(), "model_microseconds": -1}), "holds no choice"),
     ],
 )
 @pytest.mark.usefixtures("cache")
@@ -297,7 +296,7 @@ def test_threads_may_keep_and_find_at_once() -> None:
     with ThreadPoolExecutor(6) as threads:
         readers = [threads.submit(read) for _ in range(2)]
         writers = [
-            threads.submit(remembered.keep, KEY, replace(CHOICE, entry=f"mxgemm_{i}"), {}) for i in range(60)
+            threads.submit(remembered.keep, KEY, CHOICE._replace(entry=f"mxgemm_{i}"), {}) for i in range(60)
         ]
         for writer in writers:
             writer.result()
@@ -309,10 +308,9 @@ def test_threads_may_keep_and_find_at_once() -> None:
 
 PROCESS = """
 import sys
-from dataclasses import replace
 from tests.kernels.test_remembered import CHOICE, KEY, remembered
 for i in range(40):
-    remembered.keep(KEY, replace(CHOICE, entry=sys.argv[1]), {str(j): 1.0 for j in range(int(sys.argv[2]))})
+    remembered.keep(KEY, CHOICE._replace(entry=sys.argv[1]), {str(j): 1.0 for j in range(int(sys.argv[2]))})
     remembered.forget()
     assert remembered.find(KEY).entry in ("one", "other"), i
 """

@@ -74,3 +74,10 @@ def test_what_no_family_computes_is_refused() -> None:
 def test_a_type_that_the_configuration_does_not_give_is_refused() -> None:
     with pytest.raises(DTypeError, match="int8"):
         _ = Case(replace(PRODUCT, out_dtype="int8")).problem
+
+
+def test_what_must_move_is_every_array_once() -> None:
+    assert PRODUCT.nbytes == 4 * (6 * 4 + 4 * 10 + 6 * 10)
+    both = replace(PRODUCT, batch=(3,), c_dtype="float32", bias="columns")
+    assert both.nbytes == 4 * (3 * (6 * 4 + 4 * 10 + 2 * 6 * 10) + 10)
+    assert Product("int8", "int8", "exact", 1, 32, 16).nbytes == 16 + 16 * 32 + 4 * 32

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mxgemm.errors import UnsupportedError
-from mxgemm.report import CorrectnessRecord, PerformanceRecord, listed, rows
+from mxgemm.report import CopyTime, CorrectnessRecord, PerformanceRecord, listed, rows
 from mxgemm.report.cases import Case, Product
 from mxgemm.report.listing import outdated
 from tests.report import records
@@ -28,6 +28,18 @@ def test_records_survive_the_file(tmp_path: Path) -> None:
     performance.save(tmp_path / "deep" / "performance.json")
     assert CorrectnessRecord.load(tmp_path / "deep" / "correctness.json") == correctness
     assert PerformanceRecord.load(tmp_path / "deep" / "performance.json") == performance
+
+
+def test_copies_survive_the_file_and_older_files_have_none(tmp_path: Path) -> None:
+    path = tmp_path / "performance.json"
+    record = replace(records.performance(CASE), copies=(CopyTime(2 << 30, 500.0), CopyTime(1 << 20, 1.0)))
+    record.save(path)
+    assert PerformanceRecord.load(path) == record
+    values = json.loads(path.read_text())
+    assert values["copies"][0]["rate"] == pytest.approx((2 << 30) / 500e-6 / 1e9)
+    del values["copies"]
+    path.write_text(json.dumps(values))
+    assert PerformanceRecord.load(path) == replace(record, copies=())
 
 
 def test_without_records_everything_is_missing(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 // The kernel: a persistent block of one warpgroup that moves data and BM / 64 consumer warpgroups.
 
-constexpr u32 SHORT_WORK = 64;    // stages of a block: about 20 us
+// Stages of a block, narrow ones being short: about 20 us.
+template <class I> constexpr u32 SHORT_WORK = I::BN <= 32 ? 128 : 64;
 
 template <class I> __device__ __forceinline__ void init_barriers(u32 base) {
     using S = Stage<I>;
@@ -15,8 +16,11 @@ __device__ __forceinline__ void move(const Maps& maps, const Arguments<typename 
     using S = Stage<I>;
     using Warps = EpilogueWarps<I>;
     const int warp = warp_index(), rows = warp - Warps::FIRST;
-    const bool leads = threadIdx.x % 32 == 0;
-    if (warp == 0 && leads) Producer<I>::run(maps.a, maps.b, p.batch[0], typename S::Ring_(base + S::BARRIERS), tiles, base, blocks, rank);
+    const bool leads = elected();
+    if (warp == 0 && leads) {
+        Producer<I>{maps.a, maps.b, p.batch[0], typename S::Ring_(base + S::BARRIERS), base, blocks, rank}.run(tiles);
+        if (may_let_successor_begin<I::SPLIT>(p.m, p.n)) let_successor_begin();
+    }
     if constexpr (Terms<I>::BYTES > 0)
         if (warp == 1) Warps::fetch(p, Terms<I>{base + S::TERMS}, tiles, rank);
     if constexpr (I::BULK_STORE)
@@ -64,14 +68,19 @@ __device__ __forceinline__ void hopper_gemm(const Maps& maps, const Arguments<ty
     if (threadIdx.x == 0) {
         prefetch_map(maps.a);
         prefetch_map(maps.b);
+        if constexpr (I::BULK_STORE) prefetch_map(maps.d);
+        if constexpr (I::STAGES_C) prefetch_map(maps.c);
         init_barriers<I>(base);
     }
-    if constexpr (I::CLUSTER == 1) __syncthreads();
-    else cluster_barrier();
-
+    if constexpr (I::CLUSTER > 1) {
+        __syncwarp();
+        cluster_arrive();
+    }
     const Scheduler<I::BM, I::BN, I::GROUP, I::CLUSTER> tiles(p.m, p.n, i64(p.products));
-    if (u64(tiles.most()) * u32(blocks) <= SHORT_WORK) let_successor_begin();
+    if (u64(tiles.most()) * u32(blocks) <= SHORT_WORK<I>) let_successor_begin();
     wait_for_predecessor();
+    if constexpr (I::CLUSTER == 1) __syncthreads();
+    else cluster_wait();
     if (group == 0) {
         give_registers<I::PRODUCER_REGISTERS>();
         move<I>(maps, p, tiles, base, blocks, rank);
@@ -79,6 +88,4 @@ __device__ __forceinline__ void hopper_gemm(const Maps& maps, const Arguments<ty
         take_registers<I::CONSUMER_REGISTERS>();
         multiply<I>(p, tiles, base, blocks, rank, group - 1);
     }
-    // No block may end while another one's copies or arrivals are on their way to it.
-    if constexpr (I::CLUSTER > 1) cluster_barrier();
 }

@@ -20,8 +20,8 @@ __all__ = ["HopperInstance"]
 
 _SHARED = ("types", "convert", "arguments", "activations", "epilogue")  # of every family
 _OWN = ("barriers", "tensor_map", "descriptor", "ring", "scheduler", "roles", "succession", "terms",
-        "row_order", "stage", "handover", "producer", "epilogue_warps", "consumer", "registers", "chains",
-        "overflow", "store", "gemm")  # fmt: skip
+        "row_order", "stage", "handover", "pacing", "producer", "epilogue_warps", "consumer", "registers",
+        "chains", "overflow", "staging", "store", "gemm")  # fmt: skip
 _FORMATS = {
     "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "int8": "s8", "uint8": "u8",
     "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from mxgemm.device.tensor_map import TensorMap
 from mxgemm.kernels.hopper.tiles import ROW_BYTES
 from mxgemm.kernels.names import SIZES
@@ -36,7 +34,7 @@ def matrix_map(
 
 def panel_map(made: TensorMap) -> TensorMap:
     """The map with boxes of one panel: rows run along M or N, 128 bytes wide."""
-    return replace(made, box=(ROW_BYTES // made.itemsize, made.box[1], 1))
+    return made._replace(box=(ROW_BYTES // made.itemsize, made.box[1], 1))
 
 
 def turned_store_maps(x: Matrix, products: int, columns: int, name: str = "d") -> tuple[TensorMap, ...]:
@@ -53,5 +51,5 @@ def store_maps(x: Matrix, products: int, columns: int, name: str = "d") -> tuple
     """The map of D or C for boxes of 64 rows of 128 bytes, and one for what is left of a tile's columns."""
     whole = matrix_map(name, x, products, turned=False, outer=_STORE_ROWS)
     left = columns % whole.box[0]
-    tail = replace(whole, box=(left, _STORE_ROWS, 1), swizzled=False)
+    tail = whole._replace(box=(left, _STORE_ROWS, 1), swizzled=False)
     return (whole, tail) if left else (whole,)

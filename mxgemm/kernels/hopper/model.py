@@ -1,18 +1,18 @@
-"""Which kernels of the family can compute a product, and what each would cost.
+"""What each kernel of the family would cost.
 
-The model is a few figures fitted to measurements on an NVIDIA H200 (reports/h200/selection.md).  Three clocks
-run at once, and the slowest tells the time: the schedule (blocks take tiles in waves; a tile is its stages,
-each limited by the units, by products that wait for each other, or by what a multiprocessor takes in, and its
-epilogue), power (long products run at the clock that the board's watts allow, which are spent on multiplying
-and on moving operands: wide tiles move less), and device memory.  Clocks that are nearly alike hinder each
-other, so times add up as a norm of high order.
+The model is a few figures fitted to the times of every candidate of 96 products on an NVIDIA H200, most of
+them in reports/h200/selection.md.  Three clocks run at once, and the slowest tells the time: the schedule
+(blocks take tiles in waves; a tile is its stages, each limited by the units, by products that wait for each
+other, by what a multiprocessor takes in, or by the ring, whose stages come back a round trip later, and its
+epilogue; rows past an edge are read in one place by all), power (long products run at the clock that the
+board's watts allow, which are spent on multiplying and on moving operands: wide tiles move less), and device
+memory.  Clocks that are nearly alike hinder each other, so times add up as a norm.
 """
 
 from __future__ import annotations
 
-from mxgemm.kernels.hopper.chain_sum import ChainSumInstance
 from mxgemm.kernels.hopper.instance import HopperInstance
-from mxgemm.kernels.hopper.tiles import ROW_BYTES, HopperTile
+from mxgemm.kernels.hopper.tiles import PANEL, ROW_BYTES, HopperTile
 from mxgemm.kernels.instance import KernelInstance
 from mxgemm.kernels.names import SIZES
 from mxgemm.kernels.operands import layout_of
@@ -20,30 +20,35 @@ from mxgemm.problem import GemmProblem, Matrix
 
 __all__ = ["arranging", "cost", "through_registers"]
 
-_FIXED_US = 1.92  # launch, first fill of the ring, last store
-_FOLLOWING_US = 1.89  # a further launch on the same stream
+_FIXED_US = 1.79  # launch, first fill of the ring, last store
+_FOLLOWING_US = 2.85  # a further launch on the same stream
 # Floating-point operations of a multiprocessor a microsecond, by bytes of an element: at the highest clock,
 # and at the clock that the board's power would allow all multiprocessors if moving operands took none of it.
-_UNIT_FLOPS_PER_US = {1: 15e6, 2: 8.12e6, 4: 4.47e6}
-_POWER_FLOPS_PER_US = {1: 22.5e6, 2: 10.1e6, 4: 6.11e6}
+_UNIT_FLOPS_PER_US = {1: 14.9e6, 2: 8.02e6, 4: 4.04e6}
+_POWER_FLOPS_PER_US = {1: 25.2e6, 2: 10.6e6, 4: 8.95e6}
 # Of the power of multiplying, for a tile of one column, for which A is read again, and a cluster of one row.
-_MOVING_POWER = (35.2, 2.61)
-_PART_OF_PANEL = (1.43, 1.48, 0.518)  # what unused columns of a panel cost of used ones, by consumers
-_LATENCY_US = {1: 0.153, 2: 0.0954, 4: 0.112}  # a stage's products, each after the other, of few columns
-_FRAGMENTS_US = 0.0565  # a stage of A that goes through registers
-_DRAIN_US = 0.0714  # a stage of short chains: sums are added while the other half multiplies
-_INGEST_BYTES_PER_US = 128e3  # a multiprocessor; half of it where rows start off a line of L2
-_ZEROS = 0.987  # what rows past an edge cost of rows that are read
-_STAGE_US = 0.00225  # barriers of a stage
-_STAGE_NORM = 3.48  # of the stage's three limits
-_EPILOGUE_US = (0.319, 0.602 / (128 * 256))  # a tile, and an entry of it
-_TURNED_US = 0.0196  # a tile of D along M
-_LAST_US = 2.39 / (128 * 256)  # an entry of a block's last tile, which nothing hides
-_CLUSTER_US = 1.14  # starts later
-_MEMORY_BYTES_PER_US, _MEMORY_LATENCY_US = 5.02e6, 1.19
-_MEMORY_NORM = 1.77  # of bandwidth, which is reached only with many bytes in flight, and latency
-_COPY_BYTES_PER_US = 2.56e6  # read and written by the kernels that arrange operands
-_NORM = 2.5  # how sharply the slowest clock rules
+_MOVING_POWER = (4.72, 1.99)
+_PART_OF_PANEL = 1.23  # what unused columns of a panel cost of used ones
+_LATENCY_US = 0.131  # a stage of one consumer and few columns: its products, each after the other
+# A stage of short chains: sums are added while the other half multiplies; three consumers take half more.
+_DRAIN_US = 0.0531
+_INGEST_BYTES_PER_US = 173e3  # a multiprocessor; half of it where rows start off a line of L2
+_ROUND_TRIP_US = (0.378, 0.936)  # until a stage is full again: alone, and more where all blocks ask
+_ZEROS_BYTES_PER_US = 9.04e6  # past an edge, for all multiprocessors together
+_STAGE_US = (0.00592, 0.021, 0.0171)  # barriers of a stage, by consumers
+_STAGE_NORM = 3.79  # of the stage's four limits
+# Of a tile's epilogue, for 256 columns, which consumers take side by side: by consumers for bytes, more for
+# each further byte of an entry, words whose halves are neighbours the other way, entries stored one by one.
+_COLUMNS_US = (0.384, 0.982, 0.233)
+_FURTHER_BYTE_US, _ACROSS_US, _BY_ELEMENT_US = 0.245, 0.285, 5.77
+_ONE_BUFFER_US = 0.343  # a chunk of D that waits until the last one has left the only buffer
+_LAST_US = 1.95  # 256 columns of a block's last tile, which nothing hides
+_MEMORY_BYTES_PER_US, _MEMORY_LATENCY_US = 4.71e6, 0.279
+# Bytes of L2 beyond which waves read operands again, and what that costs of reading device memory in order.
+_L2_BYTES, _AGAIN = 69.7e6, 2.76
+_COPY_BYTES_PER_US = 2.61e6  # read and written by the kernels that arrange operands
+_WIDEST = 256  # columns of the widest tile
+_NORM = 2.88  # how sharply the slowest clock rules
 
 # mma.sync, which takes operands as they lie: microseconds a product along K for each wave of 128x128 tiles,
 # by bytes of an element.
@@ -52,10 +57,8 @@ _THROUGH_REGISTERS_US = {1: 0.007, 2: 0.028, 4: 0.0214}
 
 def cost(instance: KernelInstance, p: GemmProblem, multiprocessors: int) -> float:
     """Predicted microseconds of a problem in canonical form."""
-    if isinstance(instance, ChainSumInstance):
-        return _side_by_side(instance, p, multiprocessors)
     if not isinstance(instance, HopperInstance):
-        return float("inf")
+        return _side_by_side(instance, p, multiprocessors)
     if p.is_empty:
         return 0.0
     clocks = (
@@ -63,39 +66,56 @@ def cost(instance: KernelInstance, p: GemmProblem, multiprocessors: int) -> floa
         _power(instance, p, multiprocessors),
         _memory(instance, p),
     )
-    fixed = _FIXED_US + (_CLUSTER_US if instance.tile.cluster > 1 else 0)
-    return fixed + _slowest(_NORM, *clocks)
+    return _FIXED_US + _slowest(_NORM, *clocks)
 
 
 def _schedule(instance: HopperInstance, p: GemmProblem, multiprocessors: int) -> float:
     """Microseconds of the block that has most to do, at the highest clock."""
-    tile = instance.tile
-    entries = tile.rows * tile.columns
-    epilogue = _EPILOGUE_US[0] + _EPILOGUE_US[1] * entries + _TURNED_US * instance.d_turned
-    each = -(-p.k // instance.depth) * _stage(instance, p) + epilogue
-    return _waves(instance, p, multiprocessors) * each + _LAST_US * entries
+    stages = -(-p.k // instance.depth)
+    each = stages * _stage(instance, p, multiprocessors) + _epilogue(instance, p)
+    last = _LAST_US * instance.tile.columns / _WIDEST + stages * _zeros(instance, p)
+    return _waves(instance, p, multiprocessors) * each + last
 
 
-def _stage(instance: HopperInstance, p: GemmProblem) -> float:
+def _epilogue(instance: HopperInstance, p: GemmProblem) -> float:
+    """Microseconds of a tile after its last product."""
+    tile, size = instance.tile, SIZES[p.d.dtype]
+    rate = _COLUMNS_US[tile.consumers - 1] + _FURTHER_BYTE_US * (size - 1)
+    across = instance.d_turned != (size == 4) and not instance.a_registers
+    rate += _ACROSS_US * across + _BY_ELEMENT_US * (not instance.bulk_store)
+    chunks = -(-tile.columns * size // ROW_BYTES)
+    return rate * tile.columns / _WIDEST + _ONE_BUFFER_US * (tile.buffers == 1) * chunks
+
+
+def _stage(instance: HopperInstance, p: GemmProblem, multiprocessors: int) -> float:
     """Microseconds of one stage of the ring."""
     tile, size = instance.tile, SIZES[instance.a.dtype]
     units = 2 * tile.rows * _columns(instance) * instance.depth / _UNIT_FLOPS_PER_US[size]
-    units += _FRAGMENTS_US * instance.a_registers + _DRAIN_US * (instance.chain == 1 and not instance.narrow)
-    columns = _read(tile.copied_columns(instance.b_k_major), p.n) * _lines(p.b, False) / tile.cluster
-    taken = (_read(tile.rows, p.m) * _lines(p.a, True) + columns) * ROW_BYTES / _INGEST_BYTES_PER_US
-    return _STAGE_US + _slowest(_STAGE_NORM, units, taken, _LATENCY_US[size])
+    units += _DRAIN_US * max(tile.consumers / 2, 1) * (instance.chain == 1 and not instance.narrow)
+    columns = tile.copied_columns(instance.b_k_major) * _lines(p.b, False) / tile.cluster
+    taken = (tile.rows * _lines(p.a, True) + columns) * ROW_BYTES / _INGEST_BYTES_PER_US
+    alone, crowded = _ROUND_TRIP_US
+    ring = (alone + crowded * instance.grid(p)[0] / multiprocessors) / tile.stages
+    latency = _LATENCY_US * (tile.consumers == 1 and tile.columns <= PANEL)
+    limits = (units, taken, latency, ring)
+    return _STAGE_US[tile.consumers - 1] + _slowest(_STAGE_NORM, *limits)
+
+
+def _zeros(instance: HopperInstance, p: GemmProblem) -> float:
+    """Microseconds a stage, over all tiles, of what lies past the edges, which L2 serves from one place."""
+    tile = instance.tile
+    down, across = -(-p.m // (tile.rows * tile.cluster)) * tile.cluster, -(-p.n // tile.columns)
+    unused = (tile.copied_columns(instance.b_k_major) - tile.columns) * (across - 1)  # of panels, no zeros
+    columns = max(tile.copied_columns(instance.b_k_major) * across - p.n - unused, 0)
+    rows = across * (tile.rows * down - p.m) + down * columns / tile.cluster
+    return rows * p.products * ROW_BYTES / _ZEROS_BYTES_PER_US
 
 
 def _columns(instance: HopperInstance) -> float:
     """Columns of a tile as the units and the copy engine see it: panels of B along N are whole."""
     tile = instance.tile
     unused = tile.copied_columns(instance.b_k_major) - tile.columns
-    return tile.columns + _PART_OF_PANEL[tile.consumers - 1] * unused
-
-
-def _read(box: int, extent: int) -> float:
-    """Rows of a box, those past the edge as far as they cost."""
-    return min(box, extent) + _ZEROS * max(box - extent, 0)
+    return tile.columns + _PART_OF_PANEL * unused
 
 
 def _slowest(norm: float, *clocks: float) -> float:
@@ -112,13 +132,26 @@ def _power(instance: HopperInstance, p: GemmProblem, multiprocessors: int) -> fl
 
 
 def _memory(instance: HopperInstance, p: GemmProblem) -> float:
-    """Microseconds of device memory: operands once, D, C; few bytes in flight leave it idle."""
+    """Microseconds of device memory: operands, D, C; few bytes in flight leave it idle."""
     tile, size = instance.tile, SIZES[instance.a.dtype]
     depth = p.k * (p.products if instance.split else 1)
     moved = (p.m + p.n) * depth * size * (1 if instance.split else p.products)
     moved += p.m * p.n * p.products * SIZES[p.d.dtype] * (2 if p.reads_c else 1)
-    in_flight = instance.grid(p)[0] * tile.stages * (min(tile.rows, p.m) + min(tile.columns, p.n)) * ROW_BYTES
-    return _slowest(_MEMORY_NORM, moved / _MEMORY_BYTES_PER_US, moved * _MEMORY_LATENCY_US / in_flight)
+    again = _AGAIN * _read_again(instance, p) if p.products == 1 else 0
+    blocks = instance.grid(p)[0]
+    in_flight = blocks * tile.stages * (min(tile.rows, p.m) + min(tile.columns, p.n)) * ROW_BYTES
+    return (moved + again) * (1 / _MEMORY_BYTES_PER_US + _MEMORY_LATENCY_US / in_flight)
+
+
+def _read_again(instance: HopperInstance, p: GemmProblem) -> float:
+    """Bytes of operands that each wave of tiles reads anew, as far as L2 does not hold them."""
+    tile, size = instance.tile, SIZES[instance.a.dtype]
+    together = instance.grid(p)[0] // tile.cluster
+    high = min(-(-p.m // (tile.rows * tile.cluster)), tile.group)
+    wide = -(-min(together, tile.count(p)) // high)
+    rows, columns = min(high * tile.rows * tile.cluster, p.m), min(wide * tile.columns, p.n)
+    once, waves = (p.m + p.n) * p.k * size, max(tile.count(p) / together, 1)
+    return max(waves * (rows + columns) * p.k * size - once, 0) * once / (once + _L2_BYTES)
 
 
 def _lines(x: Matrix, is_a: bool) -> int:
@@ -128,11 +161,12 @@ def _lines(x: Matrix, is_a: bool) -> int:
     return 1 if all(stride * SIZES[x.dtype] % ROW_BYTES == 0 for stride in strides) else 2
 
 
-def _side_by_side(instance: ChainSumInstance, p: GemmProblem, multiprocessors: int) -> float:
+def _side_by_side(instance: KernelInstance, p: GemmProblem, multiprocessors: int) -> float:
     """The parts as a batch, then their sum; for products whose tiles alone leave multiprocessors idle."""
-    if HopperTile(128, 128, 1).count(p) >= multiprocessors:
+    found = instance.feeds_on(p)
+    if found is None or HopperTile(128, 128, 1).count(p) >= multiprocessors:
         return float("inf")
-    first, parts = instance.feeds_on(p)
+    first, parts = found
     moved = 2 * parts.products * p.m * p.n * SIZES[instance.accumulator]
     return cost(first, parts, multiprocessors) + _FOLLOWING_US + moved / _MEMORY_BYTES_PER_US
 

@@ -4,49 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from mxgemm.configs import Configuration
-from mxgemm.kernels.hopper.chain_sum import ChainSumInstance
 from mxgemm.kernels.hopper.instance import HopperInstance
 from mxgemm.kernels.hopper.model import arranging, through_registers
 from mxgemm.kernels.hopper.tiles import PANEL, ROW_BYTES, HopperTile
 from mxgemm.kernels.instance import EpilogueClass, KernelInstance
 from mxgemm.kernels.names import SIZES
-from mxgemm.kernels.operands import LARGEST_ALIGNMENT, layout_of, shared_alignment
-from mxgemm.kernels.packing import PackedForm
+from mxgemm.kernels.operands import LARGEST_ALIGNMENT, PackedForm, layout_of, shared_alignment
 from mxgemm.kernels.product import ProductClass
 from mxgemm.problem import GemmProblem, Matrix
 
-__all__ = ["admits", "declines", "instances", "packs", "takes"]
+if TYPE_CHECKING:
+    from mxgemm.kernels.hopper.chain_sum import ChainSumInstance
 
-_UNITS = ("f16", "bf16", "tf32", "f8", "s8")
+__all__ = ["declines", "instances", "packs", "takes"]
+
 _LARGEST = 2**31 - 1  # coordinates of the copy engine are 32-bit
 _SHORT_CHAIN = 128
 _EXACT_PARTS = (8192, 2048)  # products along K where the sum is exact and may be cut anywhere
 
-# Largest first; equal costs go to the first.  Heights are 64 a consumer, so that widths, and the choice of
-# orientation, are what fills the last wave.  The last four are for results of few columns.
+# Tiles on offer: heights are 64 a consumer, so that widths, and the choice of orientation, are what fills the
+# last wave.  The narrow ones are for results of few columns.
 _NARROW = (
     HopperTile(64, 64, 10, 1), HopperTile(64, 48, 15, 1), HopperTile(64, 32, 16, 1),
-    HopperTile(64, 16, 20, 1),
+    HopperTile(64, 16, 16, 1),
 )  # fmt: skip
 _MIDDLE = (
-    HopperTile(192, 112, 5, 1), HopperTile(192, 96, 5, 1), HopperTile(128, 160, 5), HopperTile(128, 112, 6),
+    HopperTile(192, 112, 5, 1), HopperTile(192, 96, 5, 1, cluster=2), HopperTile(192, 96, 5, 1),
+    HopperTile(128, 160, 5), HopperTile(128, 112, 6),
     HopperTile(128, 96, 6), HopperTile(128, 80, 7), HopperTile(128, 64, 8, 1), HopperTile(64, 160, 7),
     HopperTile(64, 96, 10), HopperTile(64, 80, 11),
 )  # fmt: skip
+# Largest first; equal costs go to the first.
 _ONE_CHAIN = (
     HopperTile(192, 192, 4, 1, cluster=2), HopperTile(192, 192, 4, 1), HopperTile(192, 176, 4, 1),
     HopperTile(128, 256, 4, cluster=2), HopperTile(128, 256, 4), HopperTile(192, 160, 4, 1),
-    HopperTile(128, 224, 4, 3), HopperTile(128, 208, 4, 3), HopperTile(128, 192, 4, 3),
-    HopperTile(192, 128, 5, 1), HopperTile(128, 144, 4), HopperTile(128, 128, 6), HopperTile(64, 256, 5),
-    HopperTile(64, 224, 5), HopperTile(64, 192, 6), HopperTile(64, 128, 8), *_MIDDLE, *_NARROW,
+    HopperTile(128, 224, 4, 3), HopperTile(128, 208, 4, 3), HopperTile(128, 192, 4, 3, cluster=2),
+    HopperTile(128, 192, 4, 3), HopperTile(192, 128, 5, 1), HopperTile(128, 144, 4),
+    HopperTile(128, 128, 6, cluster=2), HopperTile(128, 128, 6), HopperTile(64, 256, 5),
+    HopperTile(64, 224, 5), HopperTile(64, 192, 6, cluster=2), HopperTile(64, 192, 6), HopperTile(64, 128, 8),
+    *_MIDDLE, *_NARROW,
 )  # fmt: skip
 # A master sum beside the unit's: 128x256 does not fit the registers.
 _CHAINS = (
-    HopperTile(128, 208, 4, 3), HopperTile(128, 192, 4, 3), HopperTile(192, 128, 5, 1),
-    HopperTile(128, 176, 5), HopperTile(128, 144, 5), HopperTile(128, 128, 6), HopperTile(64, 128, 8),
-    *_MIDDLE, *_NARROW,
+    HopperTile(128, 208, 4, 3), HopperTile(128, 192, 4, 3, cluster=2), HopperTile(128, 192, 4, 3),
+    HopperTile(192, 128, 5, 1), HopperTile(128, 176, 5), HopperTile(128, 144, 5), HopperTile(128, 128, 6),
+    HopperTile(64, 128, 8), *_MIDDLE, *_NARROW,
 )  # fmt: skip
 # Parts of K side by side: products that do not fill the device with tiles.
 _SIDE_BY_SIDE = (HopperTile(128, 128, 6), HopperTile(64, 128, 8), HopperTile(64, 64, 10, 1))
@@ -57,21 +62,10 @@ _WIDEST = {
     "long chains from registers": 144, "sections": 144, "sections and work": 128,
 }  # fmt: skip
 _WIDE_FRAGMENTS = 128  # columns beside which three consumers hold fragments of A
-_WIDE_TOTALS = 96  # columns beside whose master sum three consumers hold a total
+_LEAST_OF_THREE = 128  # columns from which three consumers pay with short chains
 _PLAIN = ("identity", "relu", "clamp")
 _SHARED_LIMIT = 227 * 1024
 _LEAST_STAGES = 3  # two cost 30 %, three at most 1 % of the speed of four
-
-
-def admits(configuration: Configuration, arch: str, accumulator: str) -> bool:
-    """Whether the family has the arithmetic: one unit product a pair of operands, on sm_90.
-
-    Of the configurations that round operands only tf32: the copy engine rounds to no other format.
-    """
-    single = configuration.terms == 1 and not configuration.moduli and configuration.limbs == 0
-    native = accumulator == configuration.accumulator
-    rounds = configuration.rounds_to not in (None, "tf32")
-    return arch == "sm_90" and configuration.unit in _UNITS and single and native and not rounds
 
 
 def _is_float8(p: GemmProblem) -> bool:
@@ -150,7 +144,7 @@ def instances(p: ProductClass) -> Iterator[KernelInstance]:
     d_piece = LARGEST_ALIGNMENT // SIZES[p.epilogue.d]
     registers = p.a.dtype == "float32" and p.a.layout != "k_major"
     bulk = p.d_piece >= d_piece and not (p.d_turned and _turns_by_element(p.epilogue.d, registers))
-    epilogue = replace(p.epilogue, vector=d_piece if bulk else 1)
+    epilogue = p.epilogue._replace(vector=d_piece if bulk else 1)
     plain = p.epilogue.activation in _PLAIN and not (
         p.epilogue.bias or p.epilogue.scale_rows or p.epilogue.scale_cols
     )
@@ -164,8 +158,10 @@ def instances(p: ProductClass) -> Iterator[KernelInstance]:
             continue  # blocks whose consumers load A themselves lose 4 % by waiting for each other
         if tile.consumers > 2 and registers and (stages or tile.columns > _WIDE_FRAGMENTS):
             continue  # nor do they leave enough for fragments of A
-        if tile.consumers > 2 and sections and tile.columns > _WIDE_TOTALS:
-            continue  # nor for a total beside a master sum
+        if short and tile.consumers > 2 and (sections or tile.columns < _LEAST_OF_THREE):
+            continue  # nor for a total beside a master sum; narrow ones were never the fastest
+        if short and tile.cluster > 1:
+            continue  # blocks that drain the pipe at every other stage lose by waiting for each other
         wanted = HopperInstance(
             p.a, p.b, p.accumulator, epilogue, p.batch_axes, tile, stages, False, p.reads_c,
             p.reads_c and not (by_element or p.d_turned), d_turned=p.d_turned, section=sections,
@@ -210,12 +206,14 @@ def _parts(p: ProductClass) -> tuple[int, ...]:
 
 def _side_by_side(p: ProductClass, tile: HopperTile, part: int) -> ChainSumInstance:
     """Sums of the parts in workspace, then their sum."""
+    from mxgemm.kernels.hopper.chain_sum import ChainSumInstance  # few products are cut into parts
+
     sums = EpilogueClass("identity", p.accumulator, p.accumulator, vector=4)
     chain = int(p.configuration.chain == _SHORT_CHAIN)  # a part is one chain of all its stages, or short ones
     product = HopperInstance(
         p.a, p.b, p.accumulator, sums, 1, tile, chain, True, False, False, multiprocessors=p.multiprocessors
     )  # fmt: skip
-    return ChainSumInstance(p.a, p.b, p.accumulator, replace(p.epilogue, vector=1), 0, product, part)
+    return ChainSumInstance(p.a, p.b, p.accumulator, p.epilogue._replace(vector=1), 0, product, part)
 
 
 def _limit(p: ProductClass, x: HopperInstance) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 __all__ = ["Wgmma"]
 
@@ -11,8 +11,7 @@ _DEPTH = {"f16": 16, "bf16": 16, "tf32": 8, "s8": 32, "u8": 32, "e4m3": 32, "e5m
 _INTEGER = ("s8", "u8")
 
 
-@dataclass(frozen=True, slots=True)
-class Wgmma:
+class Wgmma(NamedTuple):
     """One shape of the instruction: D[64 x columns] (+)= A[64 x depth] B[depth x columns].
 
     Attributes
@@ -40,11 +39,6 @@ class Wgmma:
         return self.a in _INTEGER
 
     @property
-    def count(self) -> int:
-        """Sums a thread holds."""
-        return self.columns // 2
-
-    @property
     def name(self) -> str:
         """Shape and formats, as in ``m64n256k16.f16.f16``."""
         return f"m64n{self.columns}k{_DEPTH[self.a]}.{self.a}.{self.b}"
@@ -68,7 +62,7 @@ class Wgmma:
 
         With ``a_registers`` A is an array of words.
         """
-        n, words = self.count, 4 if self.a_registers else 1
+        n, words = self.columns // 2, 4 if self.a_registers else 1  # sums that a thread holds, words of A
         last = n + words + 1
         kind, constraint = ("int", "+r") if self.is_integer else ("float", "+f")
         registers = ", ".join(f"%{i}" for i in range(n))

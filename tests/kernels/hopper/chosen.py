@@ -48,6 +48,9 @@ CLASSES: dict[str, tuple[ProductClass, tuple[int, int, int]]] = {
     "bf16_turned_narrow": (product_class("bfloat16", "bfloat16", "nk", "bfloat16", turned=True), (64, 48, 1)),
     "f16_three_wide": (product_class(F16, F16, "nn", F16, turned=True), (192, 176, 1)),
     "f16_three_in_clusters": (product_class(F16, F16, "kn", F16), (192, 192, 2)),
+    "f16_three_narrow_in_clusters": (product_class(F16, F16, "nn", F16), (192, 96, 2)),
+    "f16_chains_in_clusters": (product_class(F16, F16, "nk", F16, k=20000), (128, 192, 2)),
+    "f16_one_in_clusters": (product_class(F16, F16, "kn", F16), (64, 192, 2)),
     "f16_three_consumers": (product_class(F16, F16, "kn", F16), (192, 192, 1)),
     "tf32_three_consumers": (product_class(F32, F32, "nk", F32), (192, 128, 1)),
     "bf16_narrow": (product_class("bfloat16", "bfloat16", "nk", "bfloat16"), (64, 16, 1)),
@@ -64,7 +67,6 @@ CLASSES: dict[str, tuple[ProductClass, tuple[int, int, int]]] = {
     "e4m3_e5m2": (product_class(E4M3, E5M2, "kk", "float32"), (128, 208, 1)),
     "e4m3_to_e4m3": (product_class(E4M3, E4M3, "kk", E4M3), (64, 128, 1)),
     "e4m3_sections": (product_class(E4M3, E4M3, "kk", "float32", k=20000), (128, 144, 1)),
-    "e4m3_sections_of_three": (product_class(E4M3, E5M2, "kk", "float32", k=20000), (192, 96, 1)),
     "e4m3_sections_to_e4m3": (
         product_class(E4M3, E4M3, "kk", E4M3, k=20000, activation="gelu", reads_c=True, bias=F32),
         (128, 128, 1),

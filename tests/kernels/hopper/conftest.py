@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,7 +32,7 @@ def only(monkeypatch: pytest.MonkeyPatch) -> Any:
             return 0.0 if (t.rows, t.columns, t.cluster) == (rows, columns, cluster) else 1.0
 
         first, *others = table.KERNELS
-        family = replace(first, cost=cost, declines=lambda *_: None)
+        family = first._replace(cost=cost, declines=lambda *_: None)
         monkeypatch.setattr(lowering, "KERNELS", (family, *others))
 
     return choose
@@ -50,7 +49,7 @@ def oriented(monkeypatch: pytest.MonkeyPatch) -> Any:
             fits = getattr(instance, "d_turned", None) == turned
             return first.cost(instance, *about) if fits else math.inf
 
-        family = replace(first, cost=cost, declines=lambda *_: None)
+        family = first._replace(cost=cost, declines=lambda *_: None)
         monkeypatch.setattr(lowering, "KERNELS", (family, *others))
 
     return choose
@@ -60,4 +59,4 @@ def oriented(monkeypatch: pytest.MonkeyPatch) -> Any:
 def insist(monkeypatch: pytest.MonkeyPatch) -> None:
     """The family arranges operands even where another one would be faster."""
     first, *others = table.KERNELS
-    monkeypatch.setattr(lowering, "KERNELS", (replace(first, declines=lambda *_: None), *others))
+    monkeypatch.setattr(lowering, "KERNELS", (first._replace(declines=lambda *_: None), *others))

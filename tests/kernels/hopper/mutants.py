@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from mxgemm.device import driver
-from mxgemm.kernels import Lowering, candidates
+from mxgemm.kernels import KernelInstance, Lowering, candidates
+from mxgemm.kernels.hopper.instance import HopperInstance
 from mxgemm.report.cases import Case, Layout, Product
 from tests.kernels.gpu_trials import Edit, OnDevice, Trial
 
@@ -42,6 +43,8 @@ class HopperMutant:
         Arrays that have one value everywhere.
     follows : bool
         Whether A is the result of the launch before, which is the late one.
+    cluster : int
+        Blocks of a cluster, of which there is one.
     """
 
     fault: str
@@ -51,6 +54,7 @@ class HopperMutant:
     tile: tuple[int, int] = TILE
     fill: tuple[tuple[str, float], ...] = ()
     follows: bool = False
+    cluster: int = 1
 
     def __str__(self) -> str:
         return self.fault
@@ -68,10 +72,13 @@ class HopperMutant:
         found = candidates(trial.problem, p.configuration, ARCH, alignment=trial.case.alignment)
         ways = (one.lowering for one in found if one.lowering.instance.lowering == "wgmma")
         return next(
-            one
-            for one in ways
-            if one.instance.tile_shape == self.tile and not (one.form.transposed or one.packings)
+            one for one in ways if self.is_for(one.instance) and not (one.form.transposed or one.packings)
         )
+
+    def is_for(self, instance: KernelInstance) -> bool:
+        """Whether an instance has the mutant's tile."""
+        clusters = instance.tile.cluster if isinstance(instance, HopperInstance) else 1
+        return instance.tile_shape == self.tile and clusters == self.cluster
 
     def delayed(self, source: str) -> str:
         """The source with its delays."""
@@ -95,6 +102,7 @@ def product(m: int, n: int, **more: object) -> Product:
 
 ALONG_K = Layout(b="column")
 TWO_BELOW = Case(product(128, 64), ALONG_K)
+FOUR_BELOW = Case(product(256, 192), ALONG_K)
 TWO_BESIDE = Case(product(64, 128, bias="columns", activation="relu"), ALONG_K)
 BY_ELEMENT = Case(product(64, 127), ALONG_K)
 WITH_C = Case(product(128, 64, c_dtype="float16", alpha=1.25, beta=-0.75), ALONG_K)
@@ -121,7 +129,12 @@ STORED = "const TilePlace tile = tiles.take(rank);\n            if constexpr (I:
 NEXT = "const TilePlace next = Tiles(tiles).take(rank); "
 ROWS_PAST = "if (row >= p.m || col >= p.n) sums[sum] = past_edge();"
 COLUMNS_PAST = "if (row >= p.m || col + 1 >= p.n) sums[sum + 1] = past_edge();"
-PREDECESSOR = "wait_for_predecessor();\n    if (group == 0) {"
+PREDECESSOR = "wait_for_predecessor();\n    if constexpr (I::CLUSTER == 1) __syncthreads();"
+INITIALISED = "        init_barriers<I>(base);"
+MET = "else cluster_wait();"
+DRAINED = "if constexpr (I::CLUSTER > 1) drain();"
+TOLD = "if (thread < CLUSTER) barrier_arrive_remote(empty + 8 * finished, u32(thread));"
+SECOND = f"if (cluster_rank() == 1) {{{SLEEP} }}"
 
 MUTANTS = (
     HopperMutant(
@@ -170,6 +183,16 @@ MUTANTS = (
         ((PREDECESSOR, PREDECESSOR.partition(";\n")[2]),),
         ((PREDECESSOR, PREDECESSOR.replace(";\n", f";{LONG}\n", 1)),), follows=True,
     ),
+    HopperMutant(
+        "a block copies into another one's memory before its barriers are there", FOUR_BELOW,
+        ((MET, "else __syncthreads();"),), ((INITIALISED, f"{SECOND}\n{INITIALISED}"),),
+        tile=(64, 192), cluster=2,
+    ),
+    HopperMutant(
+        "a block ends before another one has told it that a stage is empty", FOUR_BELOW,
+        ((DRAINED, ""),), ((TOLD, f"if (thread < CLUSTER) {{ {SECOND} {TOLD.partition(') ')[2]} }}"),),
+        tile=(64, 192), cluster=2,
+    ),
 )  # fmt: skip
 
 
@@ -177,7 +200,7 @@ def alone(mutant: HopperMutant) -> Callable[[Edit], list[str]]:
     """What is wrong with the mutant's case when its source is edited."""
     trial = mutant.trial()
     found, expected = mutant.lowering(trial), trial.predicted(ARCH)
-    return lambda edit: trial.faults(*trial.run(found, edit, blocks=1), expected)
+    return lambda edit: trial.faults(*trial.run(found, edit, blocks=mutant.cluster), expected)
 
 
 def behind_another(mutant: HopperMutant) -> Callable[[Edit], list[str]]:

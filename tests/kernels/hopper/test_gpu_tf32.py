@@ -81,7 +81,7 @@ def test_every_tile_in_every_layout(only: Any, tile: tuple[int, ...], layouts: s
     a, b = pair(392, 600, 200, layouts)
     found = checked(a, b, guarded((392, 600), F32))
     assert found.outcome.plan.lowering == "wgmma"
-    if tile[:2] not in TALL:
+    if tile[:2] not in TALL and (layouts == "kk" or tile[2:] == (1,)):  # no clusters with A from registers
         assert found.outcome.plan.kernel.tile_shape == tile[:2]
 
 

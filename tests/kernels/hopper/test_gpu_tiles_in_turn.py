@@ -6,7 +6,6 @@ Small products have a tile for each block at most; here two blocks or clusters s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -51,7 +50,7 @@ def tile(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Any
         return 0.0 if t and (t.rows, t.columns, t.cluster) == wanted else 1.0
 
     first, *others = table.KERNELS
-    family = replace(first, cost=cost, declines=lambda *_: None)
+    family = first._replace(cost=cost, declines=lambda *_: None)
     monkeypatch.setattr(lowering, "KERNELS", (family, *others))
     return request.param
 
@@ -63,6 +62,14 @@ def test_every_tile(tile: Any, k: int, pad: int) -> None:
     m, n = 5 * tile[0] - 56, 3 * tile[1] - 8
     a, b = operands(m, n, k, (F16, F16))
     check(a, b, guarded((m, n), F16, pad=pad))
+
+
+@pytest.mark.parametrize("tile", [one for one in TILES if one[2] > 1], indirect=True)
+@pytest.mark.parametrize("layouts", ["kn", "nn"])
+def test_clusters_share_columns_in_panels(tile: Any, layouts: str) -> None:
+    m, n = 5 * tile[0] * tile[2] - 56, 3 * tile[1] - 8
+    a, b = operands(m, n, 600, (F16, F16), layouts=layouts)
+    check(a, b, guarded((m, n), F16))
 
 
 @pytest.mark.parametrize(

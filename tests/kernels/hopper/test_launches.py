@@ -15,8 +15,12 @@ from mxgemm.errors import UnsupportedError
 from mxgemm.kernels.hopper.arrange import ArrangeInstance, Arrangement, arrangement_of
 from mxgemm.kernels.hopper.chain_sum import ChainSumInstance
 from mxgemm.kernels.hopper.instance import HopperInstance
+from mxgemm.kernels.hopper.selection import instances
+from mxgemm.kernels.hopper.tiles import PANEL, ROW_BYTES
+from mxgemm.kernels.names import SIZES
 from mxgemm.problem import Matrix, pose
 from mxgemm.shapes import Operand
+from tests.kernels.hopper.chosen import product_class
 from tests.kernels.hopper.problems import POINTERS, lower, matrix
 
 WORKSPACE = 1 << 30
@@ -115,8 +119,10 @@ def test_float8_over_two_batch_axes_is_launched_for_each_outer_index() -> None:
     problem, _ = pose(a, b, None, out_dtype="float32")
     found = kernels.lower(problem, configuration("float8_e4m3fn", "float8_e4m3fn", "native"), "sm_90")
     outer = launches(found)
-    assert [launch.arguments[0] - POINTERS["a"] for launch in outer] == [i * 2 * 64 * 128 for i in range(3)]
-    assert [launch.arguments[1] for launch in outer] == [POINTERS["b"]] * 3
+    names = [found.form.caller_name(name) for name in "ab"]
+    given = [dict(zip(names, launch.arguments[:2], strict=True)) for launch in outer]
+    assert [one["a"] - POINTERS["a"] for one in given] == [i * 2 * 64 * 128 for i in range(3)]
+    assert [one["b"] for one in given] == [POINTERS["b"]] * 3
     assert [launch.arguments[3] - POINTERS["d"] for launch in outer] == [
         i * 2 * 64 * 64 * 4 for i in range(3)
     ]
@@ -174,3 +180,27 @@ def test_grids_of_copies_cover_every_piece(outer: int, inner: int) -> None:
 @pytest.mark.parametrize("shape", [(0, 40, 30), (40, 0, 30), (0, 0, 0)])
 def test_a_result_without_entries_has_a_kernel_and_no_launch(shape: tuple[int, int, int]) -> None:
     assert launches(lower("float16", *shape)) == []
+
+
+@pytest.mark.parametrize("layouts", ["kk", "kn"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int8"])
+def test_the_boxes_of_a_clusters_blocks_are_a_stage_of_b(dtype: str, layouts: str) -> None:
+    """Each block copies as many bytes as its share is, panel by panel where B lies along N."""
+    if layouts == "kn" and dtype != "float16":
+        pytest.skip("the unit reads 16-bit types alone along N")
+    d = {"int8": "int32"}.get(dtype, dtype)
+    clusters = [
+        one
+        for one in instances(product_class(dtype, dtype, layouts, d))
+        if isinstance(one, HopperInstance) and one.tile.cluster > 1
+    ]
+    assert clusters
+    a, b = (matrix(dtype, 4096, 4096, along_cols=along) for along in (True, layouts == "kn"))
+    problem, _ = pose(a, b, None, out_dtype=d)
+    for one in clusters:
+        (box,) = (spec.box for spec in one.tensor_maps(problem) if spec.array == "b")
+        panels = one.tile.copied_columns(one.b_k_major) // PANEL
+        whole = panels % one.tile.cluster != 0  # every block copies of every panel
+        copies = 1 if one.b_k_major else panels if whole else panels // one.tile.cluster
+        copied = copies * one.tile.cluster * box[0] * box[1] * SIZES[dtype]
+        assert copied == one.tile.stage_bytes(one.b_k_major) - one.tile.rows * ROW_BYTES, one

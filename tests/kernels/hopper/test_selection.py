@@ -30,10 +30,12 @@ def tile(found: kernels.Lowering) -> tuple[int, int, int]:
     ("dtype", "shape", "layouts", "expected"),
     [
         ("float16", (1024, 1024, 1024), "kn", (64, 128, 1)),
-        ("float16", (2048, 2048, 2048), "kn", (128, 256, 1)),
-        ("float16", (896, 4864, 896), "kn", (192, 192, 1)),  # 130 tiles
+        ("float16", (2048, 2048, 2048), "kn", (128, 256, 2)),
+        ("float16", (896, 4864, 896), "kn", (192, 192, 2)),  # 130 tiles
         ("float16", (8192, 8192, 8192), "kn", (128, 256, 2)),
-        ("float16", (11008, 128, 4096), "kn", (128, 96, 1)),  # 115 tiles of the transpose
+        ("float16", (11008, 128, 4096), "kn", (64, 192, 2)),  # 116 tiles of the transpose
+        ("float16", (10000, 1000, 500), "nn", (128, 128, 2)),
+        ("float16", (1920, 1080, 720), "nn", (192, 96, 2)),  # 120 tiles
         ("float16", (32, 11008, 4096), "nk", (64, 96, 1)),  # 115 tiles
         ("float32", (1024, 1024, 1024), "kn", (64, 128, 1)),
         ("float8_e4m3fn", (4096, 4096, 4096), "kk", (128, 208, 1)),
@@ -44,6 +46,7 @@ def tile(found: kernels.Lowering) -> tuple[int, int, int]:
 def test_the_tile_that_was_measured_fastest(
     dtype: str, shape: tuple[int, int, int], layouts: str, expected: tuple[int, int, int]
 ) -> None:
+    """Or one within a hundredth of it."""
     found = lower(dtype, *shape, layouts)
     assert tile(found) == expected
     assert found.workspace_bytes == 0
@@ -156,7 +159,7 @@ def test_a_total_beside_the_master_sum_narrows_tiles() -> None:
     offered = [*instances(product_class("float8_e4m3fn", "float8_e4m3fn", "kk", "float32", k=20000))]
     within = [one.tile for one in offered if isinstance(one, HopperInstance)]
     assert max(tile.columns for tile in within) == 144
-    assert {tile.columns for tile in within if tile.consumers == 3} == {96}
+    assert {tile.consumers for tile in within} == {1, 2}
 
 
 @pytest.mark.parametrize("layouts", ["kn", "kk", "nn"])
@@ -189,7 +192,7 @@ def test_without_workspace_chains_follow_each_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("layouts", "transposed", "registers"), [("kk", False, False), ("kn", True, True), ("nk", False, True)]
+    ("layouts", "transposed", "registers"), [("kk", True, False), ("kn", True, True), ("nk", False, True)]
 )
 def test_tf32_needs_no_workspace_where_an_operand_lies_along_k(
     layouts: str, transposed: bool, registers: bool
@@ -242,7 +245,7 @@ def test_long_tf32_chains_leave_registers_for_the_fragments() -> None:
 
 def test_8_bit_operands_are_turned_where_they_do_not_lie_along_k() -> None:
     found = lower("int8", 4096, 4096, 4096, "kn")
-    assert [(p.name, p.instance.turned) for p in found.packings] == [("b", True)]
+    assert [(found.form.caller_name(p.name), p.instance.turned) for p in found.packings] == [("b", True)]
 
 
 @pytest.mark.parametrize(("n", "vector"), [(272, 8), (271, 1)])

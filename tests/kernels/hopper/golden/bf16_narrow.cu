@@ -1,4 +1,4 @@
-// wgmma m64n16k16.bf16.bf16 64x16/20 stages: A bfloat16 mn_major 16, B bfloat16 k_major 16, identity -> bfloat16 x8
+// wgmma m64n16k16.bf16.bf16 64x16/16 stages: A bfloat16 mn_major 16, B bfloat16 k_major 16, identity -> bfloat16 x8
 struct InstanceUnit {
     static constexpr int COUNT = 8;
     __device__ __forceinline__ static void
@@ -20,7 +20,7 @@ struct Instance {
     using Chains = OneChain<Instance>;
     static constexpr bool A_K_MAJOR = false;
     static constexpr bool B_K_MAJOR = true;
-    static constexpr int BM = 64, BN = 16, STAGES = 20;
+    static constexpr int BM = 64, BN = 16, STAGES = 16;
     static constexpr int CLUSTER = 1, GROUP = 16;
     static constexpr int CHAIN_STAGES = 0, BUFFERS = 1;
     static constexpr bool BULK_STORE = true;
@@ -35,7 +35,7 @@ struct Instance {
 };
 
 extern "C" __global__ void __launch_bounds__(256, 1)
-mxgemm_wgmma_b32a9cf6704f(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const __grid_constant__ TensorMap map_d_tail, const void* a, const void* b, const void* c, void* d, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, double alpha, double beta, i64 mode) {
+mxgemm_wgmma_ca9a8381a076(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const __grid_constant__ TensorMap map_d_tail, const void* a, const void* b, const void* c, void* d, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, double alpha, double beta, i64 mode) {
     Arguments<float> p;
     p.a = a;
     p.b = b;

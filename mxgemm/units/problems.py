@@ -15,18 +15,16 @@ from mxgemm.problem import GemmProblem
 from mxgemm.units.convert import operand_overflows
 from mxgemm.units.epilogue import Extras, finish
 from mxgemm.units.formats import numpy_dtype
-from mxgemm.units.multiply import multiply
+from mxgemm.units.products import multiply
+from mxgemm.units.results import FLOAT8_OVERFLOW, OPERAND_OVERFLOW, result_accumulator
 
-__all__ = ["FLOAT8_OVERFLOW", "OPERAND_OVERFLOW", "UnitRun", "result_accumulator", "run"]
+__all__ = ["UnitRun", "run"]
 
 Array = NDArray[Any]
 
 SLAB_RESULTS = 1 << 14
 SLAB_OPERANDS = 1 << 19
 """Entries of D, and of A and B, that are computed at once when a batch's products are small."""
-
-OPERAND_OVERFLOW = "operand-overflow"
-FLOAT8_OVERFLOW = "fp8-overflow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +42,6 @@ class UnitRun:
 
     array: Array
     flags: tuple[str, ...]
-
-
-def result_accumulator(problem: GemmProblem, configuration: Configuration) -> str:
-    """The accumulator's type for this problem: wider integer results are summed in their own type."""
-    kind = configuration.accumulator
-    if not configuration.is_integer or problem.d.dtype not in _wider(kind):
-        return kind
-    return problem.d.dtype
-
-
-def _wider(kind: str) -> tuple[str, ...]:
-    bits = 8 * numpy_dtype(kind).itemsize
-    return tuple(f"{sign}{w}" for w in (16, 32, 64) if w > bits for sign in ("int", "uint"))
 
 
 def run(  # noqa: PLR0917  # the operands come in the order of the formula

@@ -14,10 +14,9 @@ import pytest
 from mxgemm.configs import CONFIGURATIONS, Configuration, configuration
 from mxgemm.epilogue import EpilogueSpec
 from mxgemm.problem import Operand, pose
+from mxgemm.units import UnitRun, multiply, run
 from mxgemm.units import epilogue as steps
-from mxgemm.units import multiply, run
 from mxgemm.units.formats import numpy_dtype
-from mxgemm.units.run import UnitRun
 from tests.reference import integers as reference
 from tests.units.data import generate, same_bits
 
@@ -213,7 +212,7 @@ def test_small_products_side_by_side_have_the_bits_that_each_has_alone(
     a[0, 0], b[0] = 1, 1  # the first product alone holds no Inf and no NaN
     alone = [[_run(x, y, precision=row.precision).array for x, y in zip(z, b, strict=True)] for z in a]
     for together in (3, 8):
-        monkeypatch.setattr(sys.modules["mxgemm.units.run"], "SLAB_RESULTS", 6 * together)
+        monkeypatch.setattr(sys.modules["mxgemm.units.problems"], "SLAB_RESULTS", 6 * together)
         assert same_bits(_run(a, b, precision=row.precision).array, np.array(alone)), together
 
 
@@ -227,7 +226,7 @@ def test_extras_of_products_side_by_side_stay_with_their_own() -> None:
 
 
 def test_a_large_batch_of_small_products_takes_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    module, calls = sys.modules["mxgemm.units.run"], []
+    module, calls = sys.modules["mxgemm.units.problems"], []
     monkeypatch.setattr(module, "multiply", lambda *x, **y: calls.append(1) or multiply(*x, **y))
     a = np.arange(65_537, dtype=np.float32)[:, None, None]
     found = _run(a, np.full((1, 1), 3, np.float32)).array
