@@ -16,6 +16,7 @@ from mxgemm import kernels
 from mxgemm.autotune_measure import measure
 from mxgemm.kernels import Candidate
 from mxgemm.kernels.hopper.chain_sum import ChainSumInstance
+from mxgemm.kernels.hopper.cluster_sum import ClusterSumInstance
 from mxgemm.kernels.hopper.instance import HopperInstance
 from mxgemm.kernels.hopper.tiles import HopperTile
 from mxgemm.kernels.instance import KernelInstance
@@ -55,7 +56,7 @@ class BandedTile(HopperTile):
     @property
     def group(self) -> int:
         """Rows of tiles, clusters counting once, that go together."""
-        return self.band // self.cluster
+        return self.band // (self.cluster * self.row_blocks)
 
 
 def left_without(has: Callable[[Candidate], bool]) -> Without:
@@ -113,10 +114,13 @@ def _is_a_power_of_two(number: int) -> bool:
 WGMMA = left_without(lambda one: one.lowering.instance.lowering == "wgmma")
 TURNED = left_without(lambda one: one.lowering.form.transposed)
 AS_IT_STANDS = left_without(lambda one: not one.lowering.form.transposed)
-SIDE_BY_SIDE = left_without(lambda one: isinstance(one.lowering.instance, ChainSumInstance))
+SIDE_BY_SIDE = left_without(
+    lambda one: isinstance(one.lowering.instance, ChainSumInstance | ClusterSumInstance)
+)
 LARGE = _tiles(lambda tile: tile.rows * tile.columns > 128 * 128)
 CLUSTERS = _tiles(lambda tile: tile.cluster > 1)
 THREE = _tiles(lambda tile: tile.consumers > 2)
+TWO_BLOCKS = _tiles(lambda tile: tile.row_blocks > 1)
 NARROW = _tiles(lambda tile: tile.columns < 64)
 WIDTHS = _tiles(lambda tile: not _is_a_power_of_two(tile.columns))
 LOW = _tiles(lambda tile: tile.rows == 128 and tile.columns == 64)
@@ -130,10 +134,12 @@ _IDEAS: tuple[tuple[str, Without, tuple[tuple[str, Shape, tuple[Order, ...]], ..
     ("wgmma, in place of mma.sync", WGMMA, (("f16", SQUARE, ()),)),
     ("rows off 16 bytes arranged for wgmma, in place of mma.sync", WGMMA, (("f16", (4097, 4097, 4097), ()),)),
     ("tiles larger than 128x128", LARGE, (("f16", _LARGEST, ()),)),
-    ("clusters of two", CLUSTERS, (("f16", SQUARE, ()), ("f16", _LARGEST, ()))),
+    ("clusters of two", CLUSTERS, (("f16", SQUARE, ()), ("f16", (1920, 1080, 720), ("column", "row")))),
     ("bands of 16 rows of tiles, in place of 4", BANDS_OF_4, (("f16", _CUBE, ()),)),
     ("bands of 16 rows of tiles, in place of 32", BANDS_OF_32, (("f16", _CUBE, ()),)),
     ("three consumers", THREE, (("f16", (896, 4864, 896), ()), ("f16", (4097, 4097, 4097), ()))),
+    ("two blocks of rows a consumer", TWO_BLOCKS,
+     (("f16", (24576, 256, 2048), _COLUMNS), ("bf16", (12288, 512, 3072), ()))),
     ("few rows as the transpose", TURNED, (("f16", _ROW, ()),)),
     ("tiles narrower than 64 columns", NARROW, (("f16", (16, 8192, 8192), ()), ("fp8", _ROW, ()))),
     ("launches that begin while their predecessor ends", OVERLAP,

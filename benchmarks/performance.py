@@ -111,6 +111,8 @@ def main() -> int:
 
     host = ("host" in only and guarded("host", measure.host_costs, failed)) or {}
     found = []
+    for group, mode, case in cases[:1]:  # not kept: it finds the device's clocks low
+        guarded(str(case), partial(measure.compared, group, mode, case, quick=options.quick), failed)
     for group, mode, case in cases:
         if time.perf_counter() - start > options.seconds:
             failed.append(f"left out: {case}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -301,8 +301,7 @@ def release(stream: int, out: ArrayView) -> None:
         device.order_after(out.stream, stream, out.ordinal)
 
 
-@dataclass(frozen=True, slots=True)
-class Workspace:
+class Workspace(NamedTuple):
     """Device memory for packed operands, the caller's or ours.
 
     Attributes

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,7 @@ from mxgemm.errors import DTypeError, UnsupportedError
 __all__ = ["deliver", "empty", "view"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Result:
+class _Result(NamedTuple):
     """Memory that becomes a JAX array on ``place`` once it is written."""
 
     place: Any

@@ -13,11 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from mxgemm import array, device
+from mxgemm import array, device, gpu
 from mxgemm.array_spec import as_view
 from mxgemm.capabilities import Capabilities
 from mxgemm.errors import UnsupportedError
 from mxgemm.gemm import forget_warmed
+from mxgemm.kernels import Candidate, Choice, remembered, signature
+from mxgemm.kernels.remembered import Key
 from mxgemm.options import Options, refuse_unknown
 from mxgemm.plan import Plan
 from mxgemm.plan import plan as make_plan
@@ -28,8 +30,6 @@ from mxgemm.road import begin
 
 if TYPE_CHECKING:
     from mxgemm.device.timing import Timing
-    from mxgemm.kernels import Candidate, Choice
-    from mxgemm.kernels.remembered import Key
 
 __all__ = ["Autotuned", "Measured", "autotune"]
 
@@ -197,8 +197,6 @@ class _Asked:
     @property
     def key(self) -> Key:
         """What the choice is kept for."""
-        from mxgemm.kernels import remembered, signature
-
         made, here = self.plan, self.here
         words = signature(made.problem, made.configuration, here.arch, self.alignment, self.copied)
         return remembered.Key(here.name, here.multiprocessors, words)
@@ -211,8 +209,6 @@ def _asked(a: Any, b: Any, c: Any, options: Options) -> _Asked:
     own: Options = {**options, "out": as_view(options.get("out"))}
     begun = begin((as_view(a), as_view(b), as_view(c)), own, default_policy())
     _refuse_model(begun.plan.capabilities)
-    from mxgemm import gpu
-
     call = begun.call
     if call.a.host is None:
         stream = array.launch_stream(options.get("stream"), call.out, call.a)
@@ -292,8 +288,6 @@ def _measured(one: Candidate, times: Mapping[str, Timing]) -> Measured:
 
 
 def _choice(found: list[Measured], model: Measured) -> Choice:
-    from mxgemm.kernels import Choice
-
     best, now = found[0], dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     return Choice(
         best.entry, best.variant, best.microseconds, model.entry, model.variant, model.microseconds,
@@ -303,8 +297,6 @@ def _choice(found: list[Measured], model: Measured) -> Choice:
 
 def _keep(asked: _Asked, choice: Choice, found: list[Measured]) -> str:
     """Remember the choice, let warmed calls take it, and say where it is kept."""
-    from mxgemm.kernels import remembered
-
     where = remembered.keep(asked.key, choice, {one.entry: one.microseconds for one in found})
     forget_warmed()
     return where
@@ -312,7 +304,5 @@ def _keep(asked: _Asked, choice: Choice, found: list[Measured]) -> str:
 
 def _in_force(asked: _Asked) -> Choice | None:
     """What calls take from now on: with ``remember=False``, what was measured before, if anything was."""
-    from mxgemm.kernels import remembered
-
     disabled = default_policy().restrictions.disables("autotune")
     return None if disabled else remembered.find(asked.key)

@@ -7,8 +7,7 @@ the problem is posed.  Nothing is computed and nothing is copied.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,8 +24,7 @@ __all__ = ["Call", "HostOperands", "host_operands", "read_call"]
 _DEVICES = "supported are 'cuda', 'cuda:<number>', 'cpu' and 'cpu:<arch>'"
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One product as the caller asked for it.
 
     Attributes
@@ -180,8 +178,7 @@ def _gpu(wanted: str, place: str) -> Capabilities:
     return device.capabilities(ordinal)
 
 
-@dataclass(frozen=True, slots=True)
-class HostOperands:
+class HostOperands(NamedTuple):
     """NumPy arrays with op() and broadcasting applied: A (*batch, M, K), B (*batch, K, N), others like D."""
 
     a: np.ndarray[Any, Any]

@@ -18,6 +18,7 @@ from mxgemm.call import host_operands, read_call
 from mxgemm.device.driver import Process as process  # noqa: N813  # read at every call
 from mxgemm.epilogue import Epilogue
 from mxgemm.errors import DTypeError, ShapeError
+from mxgemm.gpu import compile_ahead
 from mxgemm.options import Options
 from mxgemm.outcome import GemmResult
 from mxgemm.plan import Plan, named
@@ -257,8 +258,6 @@ def prepare(a: Any, b: Any, c: Any = None, **options: Unpack[Options]) -> Plan:
     own: Options = {**options, "out": as_view(options.get("out"))}
     begun = begin((as_view(a), as_view(b), as_view(c)), own, default_policy())
     if begun.lowering is not None:
-        from mxgemm.gpu import compile_ahead
-
         compile_ahead(begun.lowering, int(begun.plan.capabilities.backend.removeprefix("cuda:")))
     return begun.plan
 

@@ -17,16 +17,15 @@ from mxgemm.array import ArrayView
 from mxgemm.call import Call
 from mxgemm.configs import Configuration
 from mxgemm.errors import UnsupportedError
+from mxgemm.kernels import KernelInstance, Lowering, lower, signature
 from mxgemm.kernels import remembered as choices
-from mxgemm.kernels.lowering import lower
-from mxgemm.kernels.tuned import signature
 from mxgemm.plan import Plan
 from mxgemm.problem import GemmProblem, pose
 from mxgemm.shapes import Operand, contiguous
 from mxgemm.units.results import FLOAT8_OVERFLOW, OPERAND_OVERFLOW
 
 if TYPE_CHECKING:
-    from mxgemm.kernels import KernelInstance, Lowering, PackInstance
+    from mxgemm.kernels import PackInstance
 
 __all__ = [
     "DeviceRun",
@@ -65,7 +64,7 @@ def as_uploaded(call: Call) -> Call:
         scale_rows=copied(call.scale_rows),
         scale_cols=copied(call.scale_cols),
     )
-    return replace(call, problem=problem)
+    return call._replace(problem=problem)
 
 
 def upload(call: Call, ordinal: int, stream: int) -> Call:
@@ -73,7 +72,7 @@ def upload(call: Call, ordinal: int, stream: int) -> Call:
     if call.a.host is None:
         return call
     copies: dict[str, Any] = {name: array.upload(view, ordinal, stream) for name, view in call.inputs()}
-    return replace(call, **copies)
+    return call._replace(**copies)
 
 
 def new_result(call: Call, ordinal: int, stream: int) -> ArrayView:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import numbers
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from mxgemm import bounds
 from mxgemm.capabilities import Capabilities
@@ -188,8 +188,7 @@ def plan(
     return chosen
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(NamedTuple):
     """The arguments of :func:`plan`, for the functions below."""
 
     problem: GemmProblem

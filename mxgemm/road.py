@@ -9,16 +9,17 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from mxgemm import array, device
+from mxgemm import array, device, gpu
 from mxgemm import verify as verification
 from mxgemm.array import ArrayView
 from mxgemm.call import Call, HostOperands, host_operands, read_call
 from mxgemm.errors import MatrixProductAdvice, UnsupportedError, VerificationError, one_of
+from mxgemm.kernels import Lowering
 from mxgemm.options import Options, refuse_unknown
 from mxgemm.outcome import GemmResult, Outcome
 from mxgemm.plan import FASTEST, Plan
@@ -27,7 +28,6 @@ from mxgemm.policy import Policy
 from mxgemm.run import deliver_host, run_host
 
 if TYPE_CHECKING:
-    from mxgemm.kernels import Lowering
     from mxgemm.verify import Certificate
 
 __all__ = ["LEVELS", "Begun", "begin", "finish", "run_and_verify"]
@@ -38,8 +38,7 @@ LEVELS = ("full",)
 _READ = ("alpha", "beta", "transpose_a", "transpose_b", "out", "out_dtype", "epilogue", "device")
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
+class Begun(NamedTuple):
     """A call that was read and planned.
 
     Attributes
@@ -74,8 +73,6 @@ def begin(operands: tuple[Any, Any, Any], options: Options, policy: Policy) -> B
             if options.get(name) is not None:
                 raise UnsupportedError(f"{name}= is for GPUs; on {call.capabilities.backend} it must be None")
         return Begun(call, _plan(call, options, policy), options)
-    from mxgemm import gpu  # kernels load with the first product that needs them
-
     call = gpu.as_uploaded(call)
     planned = _plan(call, options, policy)
     may_allocate = _may_allocate(call, options)
@@ -129,8 +126,6 @@ def _run_on_host(begun: Begun) -> HandOut:
 
 
 def _run_on_device(begun: Begun, lowering: Lowering, *, observed: bool) -> HandOut:
-    from mxgemm import gpu
-
     call, options = begun.call, begun.options
     ordinal = int(call.capabilities.backend.removeprefix("cuda:"))
     from_host = call.a.host is not None

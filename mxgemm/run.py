@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,8 +15,7 @@ from mxgemm.plan import Plan
 __all__ = ["HostRun", "deliver_host", "run_host"]
 
 
-@dataclass(frozen=True, slots=True)
-class HostRun:
+class HostRun(NamedTuple):
     """A result on the host, in the caller's shape, with what happened to values on the way."""
 
     array: np.ndarray[Any, Any]

@@ -7,6 +7,7 @@ and 1-d operands become element strides, so that nothing here touches data.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mxgemm.errors import ShapeError
 
@@ -68,8 +69,7 @@ def _batch_of(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class ProductShape:
+class ProductShape(NamedTuple):
     """Shapes of one product after op() and broadcasting, and D's shape as the caller sees it.
 
     Attributes

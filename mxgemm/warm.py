@@ -11,17 +11,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mxgemm import array, device
+from mxgemm import array, device, gpu
 from mxgemm.array import ArrayView
 from mxgemm.call import Call
+from mxgemm.device import BoundLaunch
 from mxgemm.policy import Decision, Policy
 from mxgemm.road import Begun
+from mxgemm.warm_launches import prepared_launches
 from mxgemm.warm_repeats import Repeats, keep
-
-if TYPE_CHECKING:
-    from mxgemm.device import BoundLaunch
 
 __all__ = ["WarmCalls"]
 
@@ -328,9 +327,6 @@ def _prepare(begun: Begun) -> _WarmCall | None:
     call, lowering = begun.call, begun.lowering
     if lowering is None or call.a.device != "cuda" or not begun.may_allocate:
         return None  # what runs under capture is not what the next call runs
-    from mxgemm import gpu
-    from mxgemm.warm_launches import prepared_launches
-
     if gpu.to_copy(call):
         return None  # nor is what copies operands that overlap D
     owner = call.a if call.out is None else call.out

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from mxgemm import device
+from mxgemm import device, gpu
+from mxgemm.kernels import Launch, Lowering
 from mxgemm.kernels.canonical import ARRAYS
-
-if TYPE_CHECKING:
-    from mxgemm.kernels import Launch, Lowering
 
 __all__ = ["prepared_launches"]
 
@@ -38,8 +35,6 @@ def prepared_launches(lowering: Lowering, ordinal: int, flags: int) -> tuple[dev
         Each ``queue`` takes a stream and the addresses of A, B, D, C, the bias, the workspace, the row and
         the column scales, in this order.  Empty when there is nothing to launch or too much to keep.
     """
-    from mxgemm import gpu
-
     made = _asked_twice(lowering)
     if not 0 < len(made) <= _MOST:
         return ()

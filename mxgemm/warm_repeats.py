@@ -8,13 +8,11 @@ whether it is a warmed one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mxgemm import array
-
-if TYPE_CHECKING:
-    from mxgemm.device import BoundLaunch
-    from mxgemm.policy import Policy
+from mxgemm.device import BoundLaunch
+from mxgemm.policy import Policy
 
 __all__ = ["Repeats", "keep"]
 

@@ -41,7 +41,8 @@ def cases(arch: str) -> Iterator[Case]:
         yield Case(replace(odd, **c, **EPILOGUES["clamp+bias" if integer else "silu"]))  # type: ignore[arg-type]
         yield Case(replace(plain, m=16, n=24, batch=(2, 3), **c), Layout(padding=8))
         if plain.configuration.part and not integer:
-            yield Case(replace(plain, m=17, n=24, k=plain.configuration.part + plain.k))
+            for parts in (2, 3):  # one after the other, and in the blocks of a cluster
+                yield Case(replace(plain, m=17, n=24, k=(parts - 1) * plain.configuration.part + plain.k))
 
 
 def place(case: Case, name: str, values: np.ndarray | None) -> tuple[ArrayView, Any, np.ndarray, int]:

@@ -3,36 +3,29 @@
 Importing this imports no CUDA library; the first use does.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from mxgemm.lazy import loader
-
-if TYPE_CHECKING:
-    from mxgemm.device.compiler import CompiledCubin, CompileOptions, Resources, compile_cubin, nvrtc_version
-    from mxgemm.device.driver import DriverError, available, check_process, count, on_device, ordinal_of
-    from mxgemm.device.kernel import CompiledKernel, compiled, cubin, is_compiled
-    from mxgemm.device.launcher import BoundLaunch, Launcher, launch
-    from mxgemm.device.memory import (
-        Buffer,
-        allocate,
-        allocate_zeroed,
-        borrow,
-        copy_to_device,
-        copy_to_host,
-        give_back,
-    )
-    from mxgemm.device.properties import capabilities, compile_arch
-    from mxgemm.device.streams import (
-        LEGACY,
-        PER_THREAD,
-        is_capturing,
-        order_after,
-        refuse_capture,
-        stream_handle,
-        synchronize,
-    )
+from mxgemm.device.compiler import CompiledCubin, CompileOptions, Resources, compile_cubin, nvrtc_version
+from mxgemm.device.driver import DriverError, available, check_process, count, on_device, ordinal_of
+from mxgemm.device.kernel import CompiledKernel, compiled, cubin, is_compiled
+from mxgemm.device.launcher import BoundLaunch, Launcher, launch
+from mxgemm.device.memory import (
+    Buffer,
+    allocate,
+    allocate_zeroed,
+    borrow,
+    copy_to_device,
+    copy_to_host,
+    give_back,
+)
+from mxgemm.device.properties import capabilities, compile_arch
+from mxgemm.device.streams import (
+    LEGACY,
+    PER_THREAD,
+    is_capturing,
+    order_after,
+    refuse_capture,
+    stream_handle,
+    synchronize,
+)
 
 __all__ = [
     "LEGACY",
@@ -70,43 +63,3 @@ __all__ = [
     "stream_handle",
     "synchronize",
 ]
-
-__getattr__ = loader(
-    __name__,
-    {
-        "LEGACY": "streams",
-        "PER_THREAD": "streams",
-        "BoundLaunch": "launcher",
-        "Buffer": "memory",
-        "CompileOptions": "compiler",
-        "CompiledCubin": "compiler",
-        "CompiledKernel": "kernel",
-        "DriverError": "driver",
-        "Launcher": "launcher",
-        "Resources": "compiler",
-        "allocate": "memory",
-        "allocate_zeroed": "memory",
-        "available": "driver",
-        "borrow": "memory",
-        "capabilities": "properties",
-        "check_process": "driver",
-        "compile_arch": "properties",
-        "compile_cubin": "compiler",
-        "compiled": "kernel",
-        "copy_to_device": "memory",
-        "copy_to_host": "memory",
-        "count": "driver",
-        "cubin": "kernel",
-        "give_back": "memory",
-        "is_capturing": "streams",
-        "is_compiled": "kernel",
-        "launch": "launcher",
-        "nvrtc_version": "compiler",
-        "on_device": "driver",
-        "order_after": "streams",
-        "ordinal_of": "driver",
-        "refuse_capture": "streams",
-        "stream_handle": "streams",
-        "synchronize": "streams",
-    },
-)

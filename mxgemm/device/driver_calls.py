@@ -36,12 +36,16 @@ CALLS: dict[str, tuple[str, str]] = {
     "cuKernelGetFunction": ("cuKernelGetFunction", "*P P"),
     "cuKernelSetAttribute": ("cuKernelSetAttribute", "i i P i"),
     "cuKernelGetParamInfo": ("cuKernelGetParamInfo", "P L *L *L"),
+    "cuStreamCreate": ("cuStreamCreate", "*P I"),
+    "cuStreamWaitEvent": ("cuStreamWaitEvent", "P P I"),
     "cuStreamIsCapturing": ("cuStreamIsCapturing", "P *i"),
+    "cuStreamBeginCapture": ("cuStreamBeginCapture_v2", "P i"),
     "cuMemAllocAsync": ("cuMemAllocAsync", "*L L P"),
     "cuMemFreeAsync": ("cuMemFreeAsync", "L P"),
     "cuMemsetD8Async": ("cuMemsetD8Async", "L B L P"),
     "cuEventCreate": ("cuEventCreate", "*P I"),
     "cuEventRecord": ("cuEventRecord", "P P"),
+    "cuEventDestroy": ("cuEventDestroy_v2", "P"),
 }
 _LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 _UNNAMED = "CUDA_ERROR_UNKNOWN"
@@ -120,6 +124,7 @@ class Driver:
     CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
     CUevent_flags = SimpleNamespace(CU_EVENT_DISABLE_TIMING=2)
     CUstream_flags = SimpleNamespace(CU_STREAM_DEFAULT=0, CU_STREAM_NON_BLOCKING=1)
+    CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=2)
 
     def __init__(self, bindings: Callable[[], Any]) -> None:
         self._bindings, self._driver = bindings, _library()
@@ -148,6 +153,12 @@ class Driver:
             name, ctypes.byref(address), since, ctypes.c_uint64(flags), ctypes.byref(found)
         )
         return Status(status), address.value or 0, found.value
+
+    def cuThreadExchangeStreamCaptureMode(self, mode: int) -> tuple[Status, int]:
+        """Set the calling thread's mode; gives the one before."""
+        exchanged = ctypes.c_int(mode)
+        status = self._driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(exchanged))
+        return Status(status), exchanged.value
 
     def cuLibraryLoadData(self, code: bytes, *_options: object) -> tuple[Status, int]:
         """A library of machine code, without options."""

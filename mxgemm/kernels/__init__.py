@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mxgemm.kernels.instance import EpilogueClass, KernelInstance
+from mxgemm.kernels.launches import Launch, Lowering
+from mxgemm.kernels.lowering import ALIGNED, Candidate, candidates, lower, select
+from mxgemm.kernels.operands import OperandClass
+from mxgemm.kernels.product import ProductClass
+from mxgemm.kernels.table import KERNELS, Family
+from mxgemm.kernels.tuned import Choice, signature
 from mxgemm.lazy import loader
 
 if TYPE_CHECKING:
-    from mxgemm.kernels.instance import EpilogueClass, KernelInstance
-    from mxgemm.kernels.launches import Launch, Lowering
-    from mxgemm.kernels.lowering import ALIGNED, Candidate, candidates, lower, select
-    from mxgemm.kernels.operands import OperandClass
     from mxgemm.kernels.packing import PackInstance
-    from mxgemm.kernels.product import ProductClass
-    from mxgemm.kernels.table import KERNELS, Family
-    from mxgemm.kernels.tuned import Choice, signature
 
 __all__ = [
     "ALIGNED",
@@ -41,24 +41,4 @@ __all__ = [
     "signature",
 ]
 
-__getattr__ = loader(
-    __name__,
-    {
-        "ALIGNED": "lowering",
-        "KERNELS": "table",
-        "Candidate": "lowering",
-        "Choice": "tuned",
-        "EpilogueClass": "instance",
-        "Family": "table",
-        "KernelInstance": "instance",
-        "Launch": "launches",
-        "Lowering": "launches",
-        "OperandClass": "operands",
-        "PackInstance": "packing",
-        "ProductClass": "product",
-        "candidates": "lowering",
-        "lower": "lowering",
-        "select": "lowering",
-        "signature": "tuned",
-    },
-)
+__getattr__ = loader(__name__, {"PackInstance": "packing"})

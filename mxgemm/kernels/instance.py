@@ -25,12 +25,13 @@ __all__ = ["MAX_BATCH_AXES", "EpilogueClass", "KernelInstance", "building_block"
 
 MAX_BATCH_AXES = 4
 _GRID_X = 2**31 - 1
+_FOLDER = Path(__file__).parent
 
 
 @lru_cache(maxsize=64)
 def building_block(name: str) -> str:
     """The text of ``<name>.cuh``."""
-    return (Path(__file__).parent / f"{name}.cuh").read_text(encoding="utf-8")
+    return _FOLDER.joinpath(f"{name}.cuh").read_bytes().decode()
 
 
 def grid_of(blocks: int) -> tuple[int, int, int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 from mxgemm.kernels.instance import building_block, grid_of
@@ -65,8 +64,7 @@ class PackInstance:
         return f"{self.lowering} {self.variant}{batch}"
 
 
-@dataclass(frozen=True)
-class Packing:
+class Packing(NamedTuple):
     """One operand's way into workspace.
 
     Attributes
@@ -92,14 +90,17 @@ class Packing:
     along_rows: bool
     offset: int
 
-    what = "packed into workspace first"
+    @property
+    def what(self) -> str:
+        """What happens to the operand, in words."""
+        return "packed into workspace first"
 
     @property
     def products(self) -> int:
         """Matrices that are copied."""
         return math.prod(self.batch)
 
-    @cached_property
+    @property
     def bytes(self) -> int:
         """Workspace that the copy takes."""
         return self.products * self.source.rows * self.source.cols * SIZES[self.source.dtype]

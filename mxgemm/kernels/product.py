@@ -27,7 +27,7 @@ class ProductClass(NamedTuple):
     epilogue : EpilogueClass
     batch_axes : int
     k : int
-        Products of one entry; it decides only whether chains end inside.
+        Products of one entry; it decides whether chains end inside, and into how many parts it is cut.
     reads_c : bool
         Whether beta != 0.
     d_piece, c_piece : int

@@ -3,8 +3,8 @@
 The set is defined here and nowhere else.  It has every configuration with a kernel, in every mix of its
 element types, and for each of them: both layouts of both operands, aligned and not, on a ladder of shapes
 that brings out small and large tiles; on one small shape every other property that a kernel's code depends
-on; for each tile on offer a D of one whole wave of it; and every product that is timed, made shorter along
-K where that leaves its kernels as they are.
+on; few entries of several parts along K; for each tile on offer a D of one whole wave of it; and every
+product that is timed, made shorter along K where that leaves its kernels as they are.
 """
 
 from __future__ import annotations
@@ -46,6 +46,9 @@ Block = tuple[tuple[int, int], int]
 # Products along K: three stages or more of every tile, and rows of whole 16-byte pieces.
 _DEPTH = {1: 400, 2: 200, 4: 100, 8: 100}
 _SCALAR_DEPTH = 48
+_PARTS = (3, 8)  # beyond two, of what the total adds
+_MORE_ENTRIES = ((256, 72, 7), (640, 72, 7))  # rows, columns and parts for wider tiles of a cluster
+_LONG = (3000, 40000)  # products along K of integers, which may be cut anywhere
 
 _WAVE_DEPTH = 768
 # Tiles below and beside each other: MULTIPROCESSORS, or a few less.
@@ -131,6 +134,15 @@ def _cases_of(plain: Product) -> Iterator[Case]:
     if row.part:
         for (m, n), layout in itertools.product(LADDER[:5], (Layout(), Layout(padding=1, offset=1))):
             yield Case(replace(plain, m=m, n=n, k=row.part + plain.k), layout)
+        for parts in _PARTS:
+            yield Case(replace(plain, k=(parts - 1) * row.part + plain.k))
+        if plain.dtype_a == "float16":
+            for m, n, parts in _MORE_ENTRIES:
+                yield Case(replace(plain, m=m, n=n, k=(parts - 1) * row.part + plain.k))
+        with_terms = {**EPILOGUES["relu+bias"], "c_dtype": plain.result_dtype, "alpha": 1.25, "beta": -0.75}
+        yield Case(replace(plain, k=2 * row.part + plain.k, **with_terms))  # type: ignore[arg-type]  # as above
+    elif row.is_integer and not row.is_scalar:
+        yield from (Case(replace(plain, k=k)) for k in _LONG)
 
 
 def _whole_waves(arch: str) -> Iterator[Case]:

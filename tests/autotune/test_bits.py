@@ -12,6 +12,7 @@ from mxgemm.configs import configuration
 from mxgemm.errors import VerificationError
 from mxgemm.kernels import remembered
 from mxgemm.kernels.hopper.chain_sum import ChainSumInstance
+from mxgemm.kernels.hopper.cluster_sum import ClusterSumInstance
 from mxgemm.kernels.hopper.instance import HopperInstance
 from tests.autotune.products import A, B, candidates
 from tests.autotune_fakes import TimedDriver
@@ -42,7 +43,7 @@ def _posed(a: mx.ArraySpec, b: mx.ArraySpec) -> Any:
 
 def _products_of_a_part(kernel: Any) -> int:
     """What the kernel adds to the total as it stands: a section, or a chain where there are none."""
-    if isinstance(kernel, ChainSumInstance):
+    if isinstance(kernel, ChainSumInstance | ClusterSumInstance):
         return kernel.part
     if isinstance(kernel, HopperInstance):
         return (kernel.section or kernel.chain) * kernel.depth

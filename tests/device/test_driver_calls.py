@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mxgemm.device import driver_calls
+from mxgemm.device import driver, driver_calls, memory, streams
 from mxgemm.device.driver_calls import CALLS, Driver, Status
 
 _C = {
@@ -67,16 +67,30 @@ def driver_of(**bindings: Any) -> Driver:
 
 
 def test_outputs_come_back_wherever_c_has_them(library: Library) -> None:
-    driver = driver_of()
-    assert driver.cuKernelGetParamInfo(0x7000, 3) == (0, 0x100000001, 0x100000002)
+    made = driver_of()
+    assert made.cuKernelGetParamInfo(0x7000, 3) == (0, 0x100000001, 0x100000002)
     assert library.inputs == [0x7000, 3]
-    assert driver.cuMemAllocAsync(512, 0x20) == (0, 0x100000001)
+    assert made.cuMemAllocAsync(512, 0x20) == (0, 0x100000001)
     assert library.inputs == [512, 0x20]
-    assert driver.cuStreamIsCapturing(0x20) == (0, 1)
-    assert driver.cuLibraryGetKernel(0x30, b"k") == (0, 0x100000001)
+    assert made.cuStreamIsCapturing(0x20) == (0, 1)
+    assert made.cuLibraryGetKernel(0x30, b"k") == (0, 0x100000001)
     assert library.inputs == [0x30, b"k"]
-    assert driver.cuCtxPushCurrent(0x1FFFFFFFF) == (0,)
+    assert made.cuCtxPushCurrent(0x1FFFFFFFF) == (0,)
     assert library.inputs == [0x1FFFFFFFF]
+
+
+def test_the_mode_of_captures_goes_in_and_the_one_before_comes_back(library: Library) -> None:
+    given: list[int] = []
+
+    def exchange(place: int) -> int:
+        mode = ctypes.c_int.from_address(place)
+        given.append(mode.value)
+        mode.value = 1
+        return 0
+
+    library.cuThreadExchangeStreamCaptureMode = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(exchange)
+    assert driver_of().cuThreadExchangeStreamCaptureMode(2) == (0, 1)
+    assert given == [2]
 
 
 def test_handles_and_enumerators_of_the_bindings_go_as_numbers(library: Library) -> None:
@@ -87,10 +101,10 @@ def test_handles_and_enumerators_of_the_bindings_go_as_numbers(library: Library)
         def __int__(self) -> int:
             return 0x55
 
-    driver = driver_of()
-    driver.cuMemFreeAsync(0x7000, Stream())
+    made = driver_of()
+    made.cuMemFreeAsync(0x7000, Stream())
     assert library.inputs == [0x7000, 0x55]
-    driver.cuKernelSetAttribute(Attribute.SHARED, 4096, 0x7000, 0)
+    made.cuKernelSetAttribute(Attribute.SHARED, 4096, 0x7000, 0)
     assert library.inputs == [8, 4096, 0x7000, 0]
 
 
@@ -101,12 +115,31 @@ def test_a_status_has_the_drivers_name(library: Library) -> None:
     assert Status(0).name == "CUDA_SUCCESS"
 
 
+def test_workspace_comes_and_goes_without_the_bindings(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Importing them would take longer than all else of a first product that arranges an operand."""
+
+    def bindings() -> Any:
+        raise AssertionError("the bindings were imported")
+
+    library.cuThreadExchangeStreamCaptureMode = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(lambda _: 0)
+    made = Driver(bindings)
+    monkeypatch.setattr(driver, "_driver", lambda: made)
+    monkeypatch.setattr(streams, "is_capturing", lambda *_: False)
+    monkeypatch.setattr(memory, "_streams", {})
+    buffer = memory.allocate(512, 1, 0x20)  # the device that this library says is current
+    buffer.done(0x20)
+    memory._end(buffer._fate)
+    assert library.inputs == [buffer.pointer, memory._streams[1]]
+
+
 @pytest.mark.usefixtures("library")
 def test_everything_else_is_asked_of_the_bindings() -> None:
-    driver = driver_of(cuGraphLaunch=lambda *given: (0, *given))
-    assert driver.cuGraphLaunch(1, 2) == (0, 1, 2)
+    made = driver_of(cuGraphLaunch=lambda *given: (0, *given))
+    assert made.cuGraphLaunch(1, 2) == (0, 1, 2)
     with pytest.raises(AttributeError):
-        driver.cuNobodyKnows()
+        made.cuNobodyKnows()
 
 
 def test_without_a_driver_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +151,8 @@ def test_without_a_driver_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(
-    "name", ["CUdevice_attribute", "CUfunction_attribute", "CUevent_flags", "CUstream_flags"]
+    "name",
+    ["CUdevice_attribute", "CUfunction_attribute", "CUevent_flags", "CUstream_flags", "CUstreamCaptureMode"],
 )
 def test_enumerators_are_those_of_the_bindings(name: str) -> None:
     bindings = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")

@@ -33,9 +33,9 @@ NEVER_CHOSEN: dict[Tile, str] = {}
 
 
 def tiles_of(lowering: Lowering) -> set[Tile]:
-    """Family, rows, columns and cluster of everything that multiplies."""
+    """Template, rows, columns and cluster of everything that multiplies."""
     return {
-        (kernel.lowering, kernel.tile_shape, getattr(getattr(kernel, "tile", None), "cluster", 1))
+        (kernel.template, kernel.tile_shape, getattr(getattr(kernel, "tile", None), "cluster", 1))
         for kernel in lowering.kernels
         if isinstance(kernel, KernelInstance)
     }

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from mxgemm.kernels.instance import grid_of
 from mxgemm.kernels.names import SIZES
@@ -67,8 +66,7 @@ class ArrangeInstance(PackInstance):
         )
 
 
-@dataclass(frozen=True)
-class Arrangement:
+class Arrangement(NamedTuple):
     """One operand's way into workspace.
 
     Attributes
@@ -98,9 +96,12 @@ class Arrangement:
     leading: int
     offset: int
 
-    what: ClassVar[str] = "arranged in workspace first"
+    @property
+    def what(self) -> str:
+        """What happens to the operand, in words."""
+        return "arranged in workspace first"
 
-    @cached_property
+    @property
     def _axes(self) -> tuple[int, int, int, int]:
         """Extents and strides of the copy's outer and inner axis; an axis of one entry counts as dense."""
         s = self.source
@@ -108,12 +109,12 @@ class Arrangement:
         (outer, outer_stride), (inner, inner_stride) = axes if self.along_rows else reversed(axes)
         return outer, inner, outer_stride if outer > 1 else 0, inner_stride if inner > 1 else 1
 
-    @cached_property
+    @property
     def bytes(self) -> int:
         """Workspace that the copy takes."""
         return math.prod(self.batch) * self._axes[0] * self.leading * SIZES[self.source.dtype]
 
-    @cached_property
+    @property
     def instance(self) -> ArrangeInstance:
         """The kernel."""
         _, _, outer_stride, inner_stride = self._axes

@@ -12,7 +12,7 @@ from mxgemm.kernels.instance import KernelInstance, grid_of
 from mxgemm.kernels.names import CXX
 from mxgemm.problem import GemmProblem, Matrix
 
-__all__ = ["ChainSumInstance"]
+__all__ = ["ChainSumInstance", "parts_as_batch"]
 
 _PIECE = 4  # sums, float32 or int32, of 16 bytes
 
@@ -38,10 +38,10 @@ class ChainSumInstance(KernelInstance):
     lowering = "wgmma"
     programmatic: ClassVar[bool] = True
     template = "chain_sum"
-    threads = 256
+    threads = 128
     shared_bytes = 0
-    blocks = 4
-    tile_shape = (1, 256)
+    blocks = 8
+    tile_shape = (1, 512)
     parts = (
         "types", "convert", "arguments", "activations", "epilogue", "hopper/succession", "hopper/chain_sum",
     )  # fmt: skip
@@ -65,15 +65,20 @@ class ChainSumInstance(KernelInstance):
         )
 
     def grid(self, problem: GemmProblem) -> tuple[int, int, int]:
-        """A thread an entry."""
-        return grid_of(-(-problem.m * problem.n // self.threads))
+        """A thread for four entries of a row."""
+        return grid_of(-(-problem.m * -(-problem.n // _PIECE) // self.threads))
 
     def feeds_on(self, p: GemmProblem) -> tuple[KernelInstance, GemmProblem]:
         """The kernel that runs first, and its problem: the parts as a batch, whose D is the workspace."""
-        leading = -(-p.n // _PIECE) * _PIECE
-        sums = Matrix(self.accumulator, p.m, p.n, leading, 1, (p.m * leading,))
-        return self.sums_by, replace(
-            p, k=self.part, batch=(-(-p.k // self.part),), a=replace(p.a, batch_strides=(0,)),
-            b=replace(p.b, batch_strides=(0,)), c=None, d=sums, alpha=1, beta=0, epilogue=EpilogueSpec(),
-            bias=None, scale_rows=None, scale_cols=None,
-        )  # fmt: skip
+        return self.sums_by, parts_as_batch(p, self.part, self.accumulator)
+
+
+def parts_as_batch(p: GemmProblem, part: int, accumulator: str) -> GemmProblem:
+    """The parts of a product along K as a batch, whose D are their sums, in rows of whole pieces."""
+    leading = -(-p.n // _PIECE) * _PIECE
+    sums = Matrix(accumulator, p.m, p.n, leading, 1, (p.m * leading,))
+    return replace(
+        p, k=part, batch=(-(-p.k // part),), a=replace(p.a, batch_strides=(0,)),
+        b=replace(p.b, batch_strides=(0,)), c=None, d=sums, alpha=1, beta=0, epilogue=EpilogueSpec(),
+        bias=None, scale_rows=None, scale_cols=None,
+    )  # fmt: skip

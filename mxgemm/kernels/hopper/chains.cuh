@@ -13,6 +13,17 @@ template <class I> struct OneChain {
     }
 };
 
+// The same for several blocks of rows, whose sums fill the registers, so that no words are held.
+template <class I> struct OneChainOfBlocks {
+    static constexpr int TOGETHER = Consumer<I>::TOGETHER, WORDS = 0;
+    typename I::Sum result[I::ROW_BLOCKS][I::Unit::COUNT];
+
+    __device__ __forceinline__ typename I::Sum (&words())[I::Unit::COUNT] { return result[0]; }
+    template <class Meanwhile> __device__ __forceinline__ void run(Consumer<I>& consumer, int blocks, const Meanwhile& meanwhile) {
+        consumer.chain(result, blocks, meanwhile);
+    }
+};
+
 // Chains of many stages: each ends in a drained pipe, which costs nothing at that length.
 template <class I> struct LongChains {
     static constexpr int TOGETHER = ConsumerOf<I>::TOGETHER, WORDS = I::Unit::COUNT;

@@ -1,4 +1,4 @@
-// A consumer warpgroup's 64 rows: wgmma over the stages of one chain.
+// A consumer warpgroup's rows: wgmma over the stages of one chain.
 
 __device__ __forceinline__ void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -27,7 +27,7 @@ template <class I> struct Consumer {
     int rows;      // which of the consumers
 
     __device__ __forceinline__ Consumer(u32 shared, int group)
-        : ring(shared + S::BARRIERS), a(shared + group * A::PANEL_BYTES), b(shared + S::A_BYTES),
+        : ring(shared + S::BARRIERS), a(shared + group * I::ROW_BLOCKS * A::PANEL_BYTES), b(shared + S::A_BYTES),
           thread(int(threadIdx.x) % 128), rows(group) {}
 
     __device__ __forceinline__ void wait() const { ring.wait_full(); }
@@ -37,19 +37,21 @@ template <class I> struct Consumer {
         if constexpr (I::LAG > 0)
             if (rows != 0 && blocks > I::LAG) ring.wait_full_ahead(I::LAG);
     }
-    // Unit's columns from `first` on, times all k of the current stage.
-    template <class Unit, class Sum>
-    __device__ __forceinline__ void multiply(Sum (&sums)[Unit::COUNT], int first, bool accumulate) const {
+    // Unit's columns from `first` on, times all k of the current stage, for each block of rows.
+    template <class Unit, class Sums>
+    __device__ __forceinline__ void multiply(Sums& sums, int first, bool accumulate) const {
         const u64 from_a = A::of(a + ring.stage * S::BYTES), from_b = B::of(b + ring.stage * S::BYTES + first * ROW_BYTES);
 #pragma unroll
         for (int step = 0; step < 4; ++step)
-            Unit::multiply(sums, from_a + step * A::STEP, from_b + step * B::STEP, step || accumulate);
+#pragma unroll
+            for (int block = 0; block < I::ROW_BLOCKS; ++block)
+                Unit::multiply(of_block(sums, block), from_a + (step * A::STEP + block * A::BLOCK), from_b + step * B::STEP, step || accumulate);
         wgmma_commit();
     }
     __device__ __forceinline__ void release(int stage) const { ring.template release<I::CLUSTER>(stage, thread); }
 
     // Stages [block, end) of a chain; `finished` is the one whose products are under way.
-    template <class Sum> __device__ __forceinline__ void go_on(Sum (&sums)[I::Unit::COUNT], int block, int end, int& finished) {
+    template <class Sums> __device__ __forceinline__ void go_on(Sums& sums, int block, int end, int& finished) {
 #pragma unroll 1
         for (; block < end; ++block) {
             wait();
@@ -63,7 +65,7 @@ template <class I> struct Consumer {
     }
     // One chain from +0 over `blocks` stages; `meanwhile` runs while the first one's products are computed.  C is
     // taken under the last one's, and what has to make room for the rest of it a quarter of the stages before.
-    template <class Sum, class Meanwhile> __device__ __forceinline__ void chain(Sum (&sums)[I::Unit::COUNT], int blocks, const Meanwhile& meanwhile) {
+    template <class Sums, class Meanwhile> __device__ __forceinline__ void chain(Sums& sums, int blocks, const Meanwhile& meanwhile) {
         wait();
         wgmma_begin();
         multiply<typename I::Unit>(sums, 0, false);
@@ -78,7 +80,8 @@ template <class I> struct Consumer {
         go_on(sums, block, blocks, finished);
         if constexpr (I::HOLDS_C) meanwhile.hold_c(true);
         wgmma_wait<0>();
-        settle(sums);
+#pragma unroll
+        for (int rows_block = 0; rows_block < I::ROW_BLOCKS; ++rows_block) settle(of_block(sums, rows_block));
         release(finished);
     }
 };

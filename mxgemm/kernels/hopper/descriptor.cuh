@@ -12,6 +12,7 @@ template <bool K_MAJOR, int DEPTH> struct Descriptor {
     // One instruction's 32 bytes along k, or its 16 rows of k.
     static constexpr u32 STEP = K_MAJOR ? 32 / 16 : 16 * ROW_BYTES / 16;
     static constexpr int PANEL_BYTES = 64 * ROW_BYTES;
+    static constexpr u32 BLOCK = PANEL_BYTES / 16;    // from one block of 64 rows to the next
 
     __device__ __forceinline__ static u64 of(u32 address) { return FIXED | u64((address & 0x3FFFF) >> 4); }
 };

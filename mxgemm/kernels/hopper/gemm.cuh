@@ -1,4 +1,4 @@
-// The kernel: a persistent block of one warpgroup that moves data and BM / 64 consumer warpgroups.
+// The kernel: a persistent block of one warpgroup that moves data and the consumer warpgroups.
 
 // Stages of a block, narrow ones being short: about 20 us.
 template <class I> constexpr u32 SHORT_WORK = I::BN <= 32 ? 128 : 64;
@@ -18,13 +18,13 @@ __device__ __forceinline__ void move(const Maps& maps, const Arguments<typename 
     const int warp = warp_index(), rows = warp - Warps::FIRST;
     const bool leads = elected();
     if (warp == 0 && leads) {
-        Producer<I>{maps.a, maps.b, p.batch[0], typename S::Ring_(base + S::BARRIERS), base, blocks, rank}.run(tiles);
+        Producer<I>{maps.a, maps.b, p.batch[0], typename S::Ring_(base + S::BARRIERS), base, blocks, rank, Residency<I>::passes(p)}.run(tiles);
         if (may_let_successor_begin<I::SPLIT>(p.m, p.n)) let_successor_begin();
     }
     if constexpr (Terms<I>::BYTES > 0)
         if (warp == 1) Warps::fetch(p, Terms<I>{base + S::TERMS}, tiles, rank);
     if constexpr (I::BULK_STORE)
-        if (rows >= 0 && rows < S::CONSUMERS && leads) Warps::move(maps, p, tiles, base, rows, rank);
+        if (rows >= 0 && rows < S::CONSUMERS && leads) Warps::move(maps, p, BlocksOf<I::ROW_BLOCKS, Tiles>{tiles}, base, rows, rank);
     __syncwarp();
 }
 
@@ -49,8 +49,15 @@ __device__ __forceinline__ void multiply(const Arguments<typename I::Sum>& p, Ti
         consumer.keep_behind(blocks);
         sum.run(consumer, blocks, Meanwhile<I>{store, sum, finished});
         finished = tiles.take(rank);
-        if constexpr (I::ROUNDS) RoundedOperands<I>::check(p, finished, 4 * rows + consumer.thread / 32, sum.result);
-        store.finish(finished, sum.result, sum.words());
+#pragma unroll
+        for (int block = 0; block < I::ROW_BLOCKS; ++block) {
+            auto& sums = of_block(sum.result, block);
+            if constexpr (I::ROUNDS) {
+                const i64 start = I::SPLIT ? finished.product * p.k : 0, depth = I::SPLIT ? least(p.k, p.depth - start) : p.k;
+                RoundedOperands<I>::check(p, finished, start, depth, 4 * (I::ROW_BLOCKS * rows + block) + consumer.thread / 32, sums);
+            }
+            store.finish(from_block(finished, block), sums, sum.words());
+        }
     }
     store.write(finished, sum.words());
     store.tell_overflow();

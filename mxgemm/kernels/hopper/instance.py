@@ -19,9 +19,9 @@ from mxgemm.problem import GemmProblem
 __all__ = ["HopperInstance"]
 
 _SHARED = ("types", "convert", "arguments", "activations", "epilogue")  # of every family
-_OWN = ("barriers", "tensor_map", "descriptor", "ring", "scheduler", "roles", "succession", "terms",
-        "row_order", "stage", "handover", "pacing", "producer", "epilogue_warps", "consumer", "registers",
-        "chains", "overflow", "staging", "store", "gemm")  # fmt: skip
+_OWN = ("barriers", "tensor_map", "descriptor", "ring", "scheduler", "roles", "succession", "row_blocks",
+        "terms", "row_order", "stage", "residency", "handover", "pacing", "producer", "epilogue_warps",
+        "consumer", "registers", "chains", "overflow", "staging", "store", "gemm")  # fmt: skip
 _FORMATS = {
     "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "int8": "s8", "uint8": "u8",
     "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
@@ -187,6 +187,16 @@ class HopperInstance(KernelInstance):
         return self.c_bulk and fits and not (self.chain or self.a_registers or by_entry)
 
     @property
+    def template(self) -> str:
+        """Name of the function template."""
+        return "hopper_gemm"
+
+    @property
+    def cluster(self) -> int:
+        """Blocks of a cluster."""
+        return self.tile.cluster
+
+    @property
     def unit(self) -> Wgmma:
         """The instruction; chains of one stage take half of the columns at a time where they are many."""
         columns = self.tile.columns // (2 if self.chain == 1 and not self.narrow else 1)
@@ -202,7 +212,8 @@ class HopperInstance(KernelInstance):
         """Members of the struct that the template is instantiated with."""
         t = self.tile
         short = "NarrowShortChains" if self.narrow else "ShortChains"
-        chains = {0: "OneChain", 1: short}.get(self.chain, "LongChains") + "<Instance>"
+        one = "OneChain" if t.row_blocks == 1 else "OneChainOfBlocks"
+        chains = {0: one, 1: short}.get(self.chain, "LongChains") + "<Instance>"
         chains = f"Sections<Instance, {chains}, {self.section}>" if self.section else chains
         producer, consumer, held = _REGISTERS[t.consumers]
         held -= _FRAGMENTS * self.a_registers
@@ -216,7 +227,7 @@ class HopperInstance(KernelInstance):
             f"static constexpr bool A_K_MAJOR = {_word(self.a_k_major)};",
             f"static constexpr bool B_K_MAJOR = {_word(self.b_k_major)};",
             f"static constexpr int BM = {t.rows}, BN = {t.columns}, STAGES = {t.stages};",
-            f"static constexpr int CLUSTER = {t.cluster}, GROUP = {t.group};",
+            f"static constexpr int CLUSTER = {t.cluster}, GROUP = {t.group}, ROW_BLOCKS = {t.row_blocks};",
             f"static constexpr int CHAIN_STAGES = {self.chain}, BUFFERS = {t.buffers};",
             f"static constexpr bool BULK_STORE = {_word(self.bulk_store)};",
             f"static constexpr bool ROUNDS = {_word(self.rounds)}, A_REGISTERS = {_word(self.a_registers)};",
@@ -228,6 +239,10 @@ class HopperInstance(KernelInstance):
             f"static constexpr int PRODUCER_REGISTERS = {producer}, CONSUMER_REGISTERS = {consumer};",
             f"static constexpr int HELD = {held};",
         )
+
+    def as_batch(self, p: GemmProblem) -> tuple[HopperInstance, GemmProblem] | None:  # noqa: ARG002  # none here
+        """The parts of K that run side by side in a cluster, as another kernel's batch; None without them."""
+        return None
 
     def tensor_maps(self, p: GemmProblem) -> tuple[TensorMap, ...]:
         """What leads the parameters: the matrices as the copy engine sees them, for a canonical problem."""
@@ -265,14 +280,14 @@ class HopperInstance(KernelInstance):
         parameters = ", ".join([*maps, *(f"{kind} {name}" for kind, name in self.parameters)])
         addresses = (f"address_of({name})" if there else "0" for name, there in present.items())
         mode = "MODE_PRODUCT | MODE_C" if self.reads_c else "MODE_PRODUCT"
-        cluster = f"__cluster_dims__({self.tile.cluster}, 1, 1) " if self.tile.cluster > 1 else ""
+        cluster = f"__cluster_dims__({self.cluster}, 1, 1) " if self.cluster > 1 else ""
         members = "\n".join(f"    {line}" for line in self.constants())
         return (
             f"// {self}\n{self.unit.source('InstanceUnit')}\nstruct Instance {{\n{members}\n}};\n\n"
             f'extern "C" __global__ void {cluster}__launch_bounds__({self.threads}, 1)\n'
             f"{self.entry}({parameters}) {{\n"
             f"    Arguments<{CXX[self.accumulator]}> p;\n{self.fills({'mode': mode})}\n"
-            f"    hopper_gemm<Instance>({{{', '.join(addresses)}}}, p);\n}}\n"
+            f"    {self.template}<Instance>({{{', '.join(addresses)}}}, p);\n}}\n"
         )
 
     def grid(self, problem: GemmProblem) -> tuple[int, int, int]:

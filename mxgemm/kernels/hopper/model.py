@@ -20,35 +20,42 @@ from mxgemm.problem import GemmProblem, Matrix
 
 __all__ = ["arranging", "cost", "through_registers"]
 
-_FIXED_US = 1.79  # launch, first fill of the ring, last store
+_FIXED_US = 1.53  # launch, first fill of the ring, last store
 _FOLLOWING_US = 2.85  # a further launch on the same stream
 # Floating-point operations of a multiprocessor a microsecond, by bytes of an element: at the highest clock,
 # and at the clock that the board's power would allow all multiprocessors if moving operands took none of it.
-_UNIT_FLOPS_PER_US = {1: 14.9e6, 2: 8.02e6, 4: 4.04e6}
-_POWER_FLOPS_PER_US = {1: 25.2e6, 2: 10.6e6, 4: 8.95e6}
+_UNIT_FLOPS_PER_US = {1: 16.2e6, 2: 8.33e6, 4: 4.25e6}
+_POWER_FLOPS_PER_US = {1: 25.8e6, 2: 11.4e6, 4: 9.0e6}
 # Of the power of multiplying, for a tile of one column, for which A is read again, and a cluster of one row.
-_MOVING_POWER = (4.72, 1.99)
-_PART_OF_PANEL = 1.23  # what unused columns of a panel cost of used ones
-_LATENCY_US = 0.131  # a stage of one consumer and few columns: its products, each after the other
+_MOVING_POWER = (4.71, 1.9)
+_PART_OF_PANEL = 0.821  # what an unused column of a panel costs of a used one
+_LATENCY_US = 0.0982  # a stage of one consumer and few columns: its products, each after the other
 # A stage of short chains: sums are added while the other half multiplies; three consumers take half more.
-_DRAIN_US = 0.0531
-_INGEST_BYTES_PER_US = 173e3  # a multiprocessor; half of it where rows start off a line of L2
-_ROUND_TRIP_US = (0.378, 0.936)  # until a stage is full again: alone, and more where all blocks ask
-_ZEROS_BYTES_PER_US = 9.04e6  # past an edge, for all multiprocessors together
-_STAGE_US = (0.00592, 0.021, 0.0171)  # barriers of a stage, by consumers
-_STAGE_NORM = 3.79  # of the stage's four limits
+_DRAIN_US = 0.0451
+_INGEST_BYTES_PER_US = 160e3  # a multiprocessor; half of it where rows start off a line of L2
+_ROUND_TRIP_US = (0.316, 0.709)  # until a stage is full again: alone, and more where all blocks ask
+_ZEROS_BYTES_PER_US = 6.07e6  # past an edge, for all multiprocessors together
+_STAGE_US = (0.00547, 0.0381, 0.047)  # barriers of a stage, by consumers
+_CLUSTER_STAGE_US = 0.0138  # and what blocks of a cluster wait for each other
+_STAGE_NORM = 3.16  # of the stage's four limits
 # Of a tile's epilogue, for 256 columns, which consumers take side by side: by consumers for bytes, more for
 # each further byte of an entry, words whose halves are neighbours the other way, entries stored one by one.
-_COLUMNS_US = (0.384, 0.982, 0.233)
-_FURTHER_BYTE_US, _ACROSS_US, _BY_ELEMENT_US = 0.245, 0.285, 5.77
-_ONE_BUFFER_US = 0.343  # a chunk of D that waits until the last one has left the only buffer
-_LAST_US = 1.95  # 256 columns of a block's last tile, which nothing hides
-_MEMORY_BYTES_PER_US, _MEMORY_LATENCY_US = 4.71e6, 0.279
+_COLUMNS_US = (0.448, 1.1, 0.233)
+_FURTHER_BYTE_US, _ACROSS_US, _BY_ELEMENT_US = 0.434, 0.273, 5.45
+_FURTHER_BLOCK = 1.9  # as much again for a consumer's second block of rows, as no products hide the words
+_ONE_BUFFER_US = 0.357  # a chunk of D that waits until the last one has left the only buffer
+_LAST_US = 2.65  # 256 columns of a block's last tile, which nothing hides
+_MEMORY_BYTES_PER_US, _MEMORY_LATENCY_US = 4.87e6, 0.192
 # Bytes of L2 beyond which waves read operands again, and what that costs of reading device memory in order.
-_L2_BYTES, _AGAIN = 69.7e6, 2.76
+_L2_BYTES, _AGAIN = 58.3e6, 3.6
+_EXCHANGE_US = 1.86  # blocks of a cluster give each other their sums, and make D of them
+# Clusters of 1, 2, … blocks that run at once on 132 multiprocessors, whose groups are uneven.  Those that add
+# parts of K read different ones, so that no request to L2 serves two blocks.
+_CLUSTERS, _CLUSTERS_OF = (132, 66, 39, 30, 22, 17, 15, 15), 132
+_L2_BYTES_PER_US = 6.32e6  # what L2 gives them, and as much again divided by a cluster's blocks
 _COPY_BYTES_PER_US = 2.61e6  # read and written by the kernels that arrange operands
 _WIDEST = 256  # columns of the widest tile
-_NORM = 2.88  # how sharply the slowest clock rules
+_NORM = 3.43  # how sharply the slowest clock rules
 
 # mma.sync, which takes operands as they lie: microseconds a product along K for each wave of 128x128 tiles,
 # by bytes of an element.
@@ -61,6 +68,9 @@ def cost(instance: KernelInstance, p: GemmProblem, multiprocessors: int) -> floa
         return _side_by_side(instance, p, multiprocessors)
     if p.is_empty:
         return 0.0
+    parts = instance.as_batch(p)
+    if parts is not None:
+        return _in_clusters(instance, p, parts, multiprocessors)
     clocks = (
         _schedule(instance, p, multiprocessors),
         _power(instance, p, multiprocessors),
@@ -83,6 +93,7 @@ def _epilogue(instance: HopperInstance, p: GemmProblem) -> float:
     rate = _COLUMNS_US[tile.consumers - 1] + _FURTHER_BYTE_US * (size - 1)
     across = instance.d_turned != (size == 4) and not instance.a_registers
     rate += _ACROSS_US * across + _BY_ELEMENT_US * (not instance.bulk_store)
+    rate *= 1 + _FURTHER_BLOCK * (tile.row_blocks - 1)
     chunks = -(-tile.columns * size // ROW_BYTES)
     return rate * tile.columns / _WIDEST + _ONE_BUFFER_US * (tile.buffers == 1) * chunks
 
@@ -98,7 +109,8 @@ def _stage(instance: HopperInstance, p: GemmProblem, multiprocessors: int) -> fl
     ring = (alone + crowded * instance.grid(p)[0] / multiprocessors) / tile.stages
     latency = _LATENCY_US * (tile.consumers == 1 and tile.columns <= PANEL)
     limits = (units, taken, latency, ring)
-    return _STAGE_US[tile.consumers - 1] + _slowest(_STAGE_NORM, *limits)
+    waiting = _STAGE_US[tile.consumers - 1] + _CLUSTER_STAGE_US * (tile.cluster > 1)
+    return waiting + _slowest(_STAGE_NORM, *limits)
 
 
 def _zeros(instance: HopperInstance, p: GemmProblem) -> float:
@@ -169,6 +181,18 @@ def _side_by_side(instance: KernelInstance, p: GemmProblem, multiprocessors: int
     first, parts = found
     moved = 2 * parts.products * p.m * p.n * SIZES[instance.accumulator]
     return cost(first, parts, multiprocessors) + _FOLLOWING_US + moved / _MEMORY_BYTES_PER_US
+
+
+def _in_clusters(
+    instance: HopperInstance, p: GemmProblem, parts: tuple[HopperInstance, GemmProblem], multiprocessors: int
+) -> float:
+    """The parts as a batch, then what the blocks give each other; infinite where clusters wait for others."""
+    tile = instance.tile
+    if tile.count(p) > _CLUSTERS[instance.cluster - 1] * multiprocessors // _CLUSTERS_OF:
+        return float("inf")
+    read = tile.count(p) * (tile.rows + tile.copied_columns(instance.b_k_major)) * p.k * SIZES[p.a.dtype]
+    rate = _L2_BYTES_PER_US * (1 + 1 / instance.cluster)
+    return max(cost(*parts, multiprocessors), read / rate) + _EXCHANGE_US
 
 
 def _waves(instance: HopperInstance, p: GemmProblem, multiprocessors: int) -> int:

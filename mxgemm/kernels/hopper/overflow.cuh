@@ -26,11 +26,10 @@ template <class I> struct RoundedOperands {
             }
         return found;
     }
-    // The 32 rows of A among which the warp's 16 lie, and the warp's share of the columns of B.
+    // The 32 rows of A among which the warp's 16 lie, and the warp's share of the columns of B, `depth` products from `start` on.
     template <int COUNT>
-    __device__ __forceinline__ static void check(const Arguments<float>& p, const TilePlace& tile, int warp, const float (&sums)[COUNT]) {
+    __device__ __forceinline__ static void check(const Arguments<float>& p, const TilePlace& tile, i64 start, i64 depth, int warp, const float (&sums)[COUNT]) {
         if (!any_non_finite(sums)) return;
-        const i64 start = I::SPLIT ? tile.product * p.k : 0, depth = I::SPLIT ? least(p.k, p.depth - start) : p.k;
         const float* const a = static_cast<const float*>(p.a) + tile.product * p.batch[0].a + start * (I::A_K_MAJOR ? 1 : p.a_outer);
         const float* const b = static_cast<const float*>(p.b) + tile.product * p.batch[0].b + start * (I::B_K_MAJOR ? 1 : p.b_outer);
         if (overflows<I::A_K_MAJOR>(a, p.a_outer, tile.row + warp / 2 * 32, 32, p.m, depth) ||

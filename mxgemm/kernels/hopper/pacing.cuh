@@ -1,6 +1,6 @@
 // Blocks that keep in step along k.  Rows of A and columns of B that blocks share come from L2 only while the blocks
 // read them at about the same time.  Left alone they drift apart, tile by tile, until each reads them from device
-// memory for itself: 16384 x 16384 x 8192 in 16 bits read 8 GB in place of 4.7, whose power the units then lack.  So
+// memory for itself: 16384 x 16384 x 8192 in 16 bits read 8 GB in place of 4.9, whose power the units then lack.  So
 // producers count their steps in device memory, and one that is more than a step ahead of the mean waits.  It is a hint
 // and no barrier: who has waited long, because blocks are not all on the device at once, paces no more in this launch.
 
@@ -31,7 +31,7 @@ template <int CLUSTER> struct Pace {
         if (stage % STEP != STEP - 1) return;
         for (int tries = 0; waits && i32(own * clusters - all) > i32(clusters); ++tries) {
             all = seen();
-            waits = tries < TRIES;
+            waits = tries + 1 < TRIES;
         }
         asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(&paces.steps) : "memory");
         ++own;

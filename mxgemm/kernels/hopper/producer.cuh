@@ -4,12 +4,15 @@
 template <class I> struct Producer {
     using S = Stage<I>;
     static constexpr u16 ALL = u16((1 << I::CLUSTER) - 1);
+    static constexpr bool HINTS = Residency<I>::HINTS;
     const MapAddress map_a, map_b;
     const BatchAxis& batch;
     typename S::Ring_ ring;
     const u32 shared;
     const int blocks;    // stages of a tile
     const u32 rank;
+    const bool passes;      // whether B gives way in L2 first
+    const int first = 0;    // the stage at which its part of k begins
 
     __device__ __forceinline__ void load_a(u32 stage, u32 barrier, const TilePlace& tile, int product, int k) const {
         if constexpr (I::A_K_MAJOR) {
@@ -21,8 +24,8 @@ template <class I> struct Producer {
         }
     }
     __device__ __forceinline__ void load_share(u32 target, u32 barrier, int inner, int outer, int product) const {
-        if constexpr (I::CLUSTER == 1) load_box(target, map_b, barrier, inner, outer, product);
-        else load_box_multicast(target, map_b, barrier, inner, outer, product, ALL);
+        if constexpr (I::CLUSTER == 1) load_box<HINTS>(target, map_b, barrier, inner, outer, product, passes);
+        else load_box_multicast<HINTS>(target, map_b, barrier, inner, outer, product, ALL, passes);
     }
     __device__ __forceinline__ void load_b(u32 stage, u32 barrier, const TilePlace& tile, int product, int k) const {
         if constexpr (I::B_K_MAJOR) {
@@ -55,7 +58,7 @@ template <class I> struct Producer {
             keep.next_tile();
 #pragma unroll 1
             for (int block = 0; block < blocks; ++block) {
-                const int k = ((I::SPLIT ? tile.product * blocks : 0) + block) * S::DEPTH;
+                const int k = ((I::SPLIT ? tile.product * blocks : first) + block) * S::DEPTH;
                 keep.step(block);
                 ring.wait_empty();
                 const u32 barrier = ring.full_barrier();
@@ -76,9 +79,7 @@ template <class I> struct Producer {
             ring.advance();
         }
     }
-    static constexpr bool BIAS_BY_ENTRY = !same<typename Fetched<typename I::Epilogue>::Bias, Absent> && I::BIAS == EACH_ENTRY;
-    // Beside a bias read entry by entry, ptxas would spill the consumers' registers.
-    static constexpr bool MAY_PACE = I::BM * I::BN >= Pace<I::CLUSTER>::LEAST_ENTRIES && !BIAS_BY_ENTRY;
+    static constexpr bool MAY_PACE = I::BM * I::BN >= Pace<I::CLUSTER>::LEAST_ENTRIES && !Terms<I>::BIAS_BY_ENTRY;
 
     // One block of a cluster keeps pace for it; its ring holds the others.  Loops apart, as short ones wait for every
     // instruction here.

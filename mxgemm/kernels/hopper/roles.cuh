@@ -12,7 +12,7 @@ __device__ __forceinline__ int warpgroup_index() { return __shfl_sync(0xFFFFFFFF
 __device__ __forceinline__ void warpgroup_barrier(int consumer) { asm volatile("bar.sync %0, 128;" ::"r"(consumer + 1) : "memory"); }
 __device__ __forceinline__ int warp_index() { return __shfl_sync(0xFFFFFFFFu, int(threadIdx.x) / 32, 0); }
 // One thread of the warp, all of whose threads call this.  Only so does the compiler know that what it guards runs in one
-// thread: else each bulk copy becomes a loop over the warp's threads, which took narrow tiles a third of their time.
+// thread: else each bulk copy becomes a loop over the warp's threads, which took narrow tiles up to a sixth of their time.
 __device__ __forceinline__ bool elected() {
     u32 one;
     asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xFFFFFFFF;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(one));

@@ -3,7 +3,8 @@
 
 struct TilePlace { int row, col, product; };
 
-template <int BM, int BN, int GROUP, int CLUSTER> struct Scheduler {
+// Clusters of CLUSTER blocks lie on as many tiles below each other, those of PARTS blocks on one.
+template <int BM, int BN, int GROUP, int CLUSTER, int PARTS = 1> struct Scheduler {
     u32 rows, cols, each, total, next, step;
 
     __device__ __forceinline__ Scheduler(i64 m, i64 n, i64 products) {
@@ -11,8 +12,8 @@ template <int BM, int BN, int GROUP, int CLUSTER> struct Scheduler {
         cols = u32((n + BN - 1) / BN);
         each = rows * cols;
         total = each * u32(products);
-        next = blockIdx.x / CLUSTER;
-        step = gridDim.x / CLUSTER;
+        next = blockIdx.x / (CLUSTER * PARTS);
+        step = gridDim.x / (CLUSTER * PARTS);
     }
     // Tiles of the block that has most.
     __device__ __forceinline__ u32 most() const { return (total + step - 1) / step; }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from mxgemm.configs import Configuration
 from mxgemm.kernels.hopper.instance import HopperInstance
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = ["declines", "instances", "packs", "takes"]
 
+_AnyHopper = TypeVar("_AnyHopper", bound=HopperInstance)
 _LARGEST = 2**31 - 1  # coordinates of the copy engine are 32-bit
 _SHORT_CHAIN = 128
 _EXACT_PARTS = (8192, 2048)  # products along K where the sum is exact and may be cut anywhere
+_LEAST_EXACT_PART = 1024  # in a cluster, where giving each other sums takes 2 us
 
 # Tiles on offer: heights are 64 a consumer, so that widths, and the choice of orientation, are what fills the
 # last wave.  The narrow ones are for results of few columns.
@@ -39,12 +41,13 @@ _MIDDLE = (
 )  # fmt: skip
 # Largest first; equal costs go to the first.
 _ONE_CHAIN = (
-    HopperTile(192, 192, 4, 1, cluster=2), HopperTile(192, 192, 4, 1), HopperTile(192, 176, 4, 1),
+    HopperTile(256, 192, 3, 3, row_blocks=2), HopperTile(192, 192, 4, 1, cluster=2),
+    HopperTile(192, 192, 4, 1), HopperTile(192, 176, 4, 1),
     HopperTile(128, 256, 4, cluster=2), HopperTile(128, 256, 4), HopperTile(192, 160, 4, 1),
     HopperTile(128, 224, 4, 3), HopperTile(128, 208, 4, 3), HopperTile(128, 192, 4, 3, cluster=2),
-    HopperTile(128, 192, 4, 3), HopperTile(192, 128, 5, 1), HopperTile(128, 144, 4),
-    HopperTile(128, 128, 6, cluster=2), HopperTile(128, 128, 6), HopperTile(64, 256, 5),
-    HopperTile(64, 224, 5), HopperTile(64, 192, 6, cluster=2), HopperTile(64, 192, 6), HopperTile(64, 128, 8),
+    HopperTile(128, 192, 4, 3), HopperTile(192, 128, 5, 1), HopperTile(128, 144, 5, cluster=2),
+    HopperTile(128, 144, 5), HopperTile(128, 128, 6, cluster=2), HopperTile(128, 128, 6),
+    HopperTile(64, 256, 5), HopperTile(64, 192, 6, cluster=2), HopperTile(64, 192, 6), HopperTile(64, 128, 8),
     *_MIDDLE, *_NARROW,
 )  # fmt: skip
 # A master sum beside the unit's: 128x256 does not fit the registers.
@@ -55,6 +58,7 @@ _CHAINS = (
 )  # fmt: skip
 # Parts of K side by side: products that do not fill the device with tiles.
 _SIDE_BY_SIDE = (HopperTile(128, 128, 6), HopperTile(64, 128, 8), HopperTile(64, 64, 10, 1))
+_IN_CLUSTER = (HopperTile(64, 96, 10), HopperTile(64, 64, 10), HopperTile(64, 32, 16))
 # Widest tile whose registers hold everything, tested by compiling each instance.
 _WIDEST = {
     "one chain": 256, "C in pairs": 144, "C by element": 128, "C and bias by element": 64,
@@ -66,6 +70,7 @@ _LEAST_OF_THREE = 128  # columns from which three consumers pay with short chain
 _PLAIN = ("identity", "relu", "clamp")
 _SHARED_LIMIT = 227 * 1024
 _LEAST_STAGES = 3  # two cost 30 %, three at most 1 % of the speed of four
+_BLOCKS_OF_CLUSTER = 8  # at most, on any device
 
 
 def _is_float8(p: GemmProblem) -> bool:
@@ -154,6 +159,8 @@ def instances(p: ProductClass) -> Iterator[KernelInstance]:
             continue  # most of a panel of B along N would be copied for nothing
         if tile.consumers > 2 and (p.reads_c or not plain):
             continue  # three consumers leave the epilogue few registers, and no warp that fetches its terms
+        if tile.row_blocks > 1 and (p.reads_c or registers or not plain):
+            continue  # nor do two blocks of sums, whose terms would be counted tile by tile
         if tile.cluster > 1 and registers:
             continue  # blocks whose consumers load A themselves lose 4 % by waiting for each other
         if tile.consumers > 2 and registers and (stages or tile.columns > _WIDE_FRAGMENTS):
@@ -172,6 +179,7 @@ def instances(p: ProductClass) -> Iterator[KernelInstance]:
             yield found
     if not p.batch_axes:
         yield from (_side_by_side(p, tile, part) for part in _parts(p) for tile in _SIDE_BY_SIDE)
+        yield from _in_cluster(p)
 
 
 def _turns_by_element(d: str, registers: bool) -> bool:
@@ -182,7 +190,7 @@ def _turns_by_element(d: str, registers: bool) -> bool:
     return SIZES[d] == 1 or (SIZES[d] == 2 and registers)
 
 
-def _fitting(x: HopperInstance) -> HopperInstance | None:
+def _fitting(x: _AnyHopper) -> _AnyHopper | None:
     """The instance with as many stages, three at least, as the shared memory holds; None for fewer."""
     while x.shared_bytes > _SHARED_LIMIT and x.tile.stages > _LEAST_STAGES:
         x = replace(x, tile=replace(x.tile, stages=x.tile.stages - 1))
@@ -214,6 +222,31 @@ def _side_by_side(p: ProductClass, tile: HopperTile, part: int) -> ChainSumInsta
         p.a, p.b, p.accumulator, sums, 1, tile, chain, True, False, False, multiprocessors=p.multiprocessors
     )  # fmt: skip
     return ChainSumInstance(p.a, p.b, p.accumulator, p.epilogue._replace(vector=1), 0, product, part)
+
+
+def _in_cluster(p: ProductClass) -> Iterator[HopperInstance]:
+    """The parts in blocks of a cluster, which give each other their sums."""
+    part = p.configuration.part or 0
+    if p.configuration.is_integer:
+        part = _LEAST_EXACT_PART
+        while part * _BLOCKS_OF_CLUSTER < p.k:
+            part *= 2
+    count = -(-p.k // part) if part else 1
+    if not 1 < count <= _BLOCKS_OF_CLUSTER:
+        return
+    from mxgemm.kernels.hopper.cluster_sum import ClusterSumInstance, exchange_bytes  # for few products
+
+    for tile in _IN_CLUSTER:
+        if p.b.layout != "k_major" and tile.columns < PANEL:
+            continue
+        buffers = -(-exchange_bytes(tile.rows, tile.columns, count) // (tile.consumers * 64 * ROW_BYTES))
+        found = _fitting(ClusterSumInstance(
+            p.a, p.b, p.accumulator, p.epilogue._replace(vector=1), 0, replace(tile, buffers=buffers),
+            int(p.configuration.chain == _SHORT_CHAIN), False, p.reads_c, False, d_turned=p.d_turned,
+            bias_along=p.bias_along, multiprocessors=p.multiprocessors, part=part, count=count,
+        ))  # fmt: skip
+        if found is not None:
+            yield found
 
 
 def _limit(p: ProductClass, x: HopperInstance) -> str:

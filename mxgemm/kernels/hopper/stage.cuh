@@ -1,7 +1,7 @@
 // Sizes and places in shared memory: the stages, each a tile of A and a tile of B; the stores' buffers; the
 // epilogue's terms; the barriers.
 
-// A consumer's 64 rows of D (and C) by what one buffer holds: 64 rows of 128 bytes.  The last chunk may be
+// A block's 64 rows of D (and C) by what one buffer holds: 64 rows of 128 bytes.  The last chunk may be
 // narrower: it has a map of its own and rows of TAIL_BYTES, not swizzled.  Where D lies along its rows (TURNED),
 // a buffer has a line of 128 bytes for each column: 64 rows of D of 16 bits, or PARTS times 32 of 32 bits.
 template <class I> struct Chunks {
@@ -27,7 +27,7 @@ template <class I> struct Stage {
     static constexpr int BYTES = A_BYTES + B_BYTES;
     static constexpr int STORE_FIRST = I::STAGES * BYTES;
     static constexpr int STORE_BYTES = 64 * ROW_BYTES;                      // one buffer
-    static constexpr int CONSUMERS = I::BM / 64;
+    static constexpr int CONSUMERS = I::BM / CONSUMER_ROWS<I>;
     static constexpr int TERMS = STORE_FIRST + CONSUMERS * I::BUFFERS * STORE_BYTES;
     static constexpr int BARRIERS = TERMS + Terms<I>::BYTES + 16, HANDOVER = BARRIERS + 16 * I::STAGES;
     using Ring_ = Ring<I::STAGES>;

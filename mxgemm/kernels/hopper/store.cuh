@@ -1,7 +1,7 @@
 // From sums to D in two steps: finish makes packed words of the sums, by the epilogue, in registers; write
 // moves the words to the store buffers, which the copy engine stores, or, where D's rows are not aligned,
 // stores them by element along D's contiguous axis.  Between the two the sums' registers are free, so the
-// next tile's first products run while this one is written.
+// next tile's first products run while this one is written, but for what the next one's sums leave no registers.
 
 template <class I> struct Store {
     using S = Stage<I>;
@@ -13,7 +13,7 @@ template <class I> struct Store {
     using T = typename I::Sum;
     // A step is 16 columns of the warp's 16 rows: a thread's four pairs, in WORDS words of D.
     static constexpr int STEP = 16, STEPS = I::BN / STEP, WORDS = 2 * int(sizeof(D)), CHUNK_STEPS = G::COLUMNS / STEP;
-    static_assert(I::BN % STEP == 0);
+    static_assert(I::BN % STEP == 0 && (I::ROW_BLOCKS == 1 || Terms<I>::BYTES == 0));
     static constexpr int CHUNK_WORDS = CHUNK_STEPS * WORDS, ALL_WORDS = STEPS * WORDS;
     // Chunks that are written before the next tile begins, because its sums leave their words no registers.
     static constexpr int EXCESS = ALL_WORDS - I::Chains::WORDS, DIRECT = EXCESS > 0 ? (EXCESS + CHUNK_WORDS - 1) / CHUNK_WORDS : 0;
@@ -21,7 +21,7 @@ template <class I> struct Store {
     const Arguments<T>& p;
     u32 shared;
     int group, thread;
-    u32 count = 0;    // tiles finished
+    u32 count = 0;    // blocks of rows finished
     bool overflow = false;
 
     using Rows = RowOrder<I::A_REGISTERS>;
@@ -144,14 +144,20 @@ template <class I> struct Store {
         if constexpr (same<T, float>) return __int_as_float(0x7FFFFFFF);
         else return 0;
     }
+    // Whether beta C is exact for every C: 11 significant bits at most of C, 12 of beta, and no exponent out of range.
+    static constexpr bool MAY_FUSE = I::STAGES_C && sizeof(C) == 2 && same<T, float> && !Terms<I>::BIAS_BY_ENTRY;
+    __device__ __forceinline__ bool fuses() const {
+        constexpr float UNIT = 1.0f / 4096;
+        return MAY_FUSE && fabsf(p.beta) <= 1 && rintf(p.beta / UNIT) * UNIT == p.beta;
+    }
     // The entries of a step before the activation, in place of its sums; `words` are those of a staged C.
-    __device__ __forceinline__ void take_terms(const TilePlace& tile, const Spot& at, int chunk, int step, const u32 (&words)[WORDS], T (&sums)[I::BN / 2]) const {
+    template <bool FUSED> __device__ __forceinline__ void take_terms(const TilePlace& tile, const Spot& at, int chunk, int step, const u32 (&words)[WORDS], T (&sums)[I::BN / 2]) const {
         Pair<T> c[4] = {};
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             keep_order();
             const int sum = first_of(chunk, step) + 2 * i;
-            const int row = tile.row + 64 * group + at.row + BELOW * (i % 2), col = tile.col + at.col + chunk * G::COLUMNS + STEP * step + 8 * (i / 2);
+            const int row = tile.row + CONSUMER_ROWS<I> * group + at.row + BELOW * (i % 2), col = tile.col + at.col + chunk * G::COLUMNS + STEP * step + 8 * (i / 2);
             if constexpr (I::STAGES_C) c[i] = {entry_of(words, 2 * i), entry_of(words, 2 * i + 1)};
             else if (p.mode & MODE_C) c[i] = read_c(tile, row, col);
             const Pair<T> bias = read_bias(tile, at.terms, row, col);
@@ -159,8 +165,8 @@ template <class I> struct Store {
             Pair<T> scales = {};
             if constexpr (Terms<I>::ROWS > 0) scale = get_shared<T>(at.terms.rows() + 4 * (row - tile.row));
             if constexpr (Terms<I>::COLUMNS > 0) scales = get_shared_pair<T>(at.terms.columns() + 4 * (col - tile.col));
-            sums[sum] = F::before(p, sums[sum], c[i].x, bias.x, scale, scales.x);
-            sums[sum + 1] = F::before(p, sums[sum + 1], c[i].y, bias.y, scale, scales.y);
+            sums[sum] = F::template before<FUSED>(p, sums[sum], c[i].x, bias.x, scale, scales.x);
+            sums[sum + 1] = F::template before<FUSED>(p, sums[sum + 1], c[i].y, bias.y, scale, scales.y);
             if constexpr (sizeof(D) == 1) {    // entries past the edge are not stored, and must not report overflow
                 if (row >= p.m || col >= p.n) sums[sum] = past_edge();
                 if (row >= p.m || col + 1 >= p.n) sums[sum + 1] = past_edge();
@@ -251,7 +257,7 @@ template <class I> struct Store {
         }
     }
     // The same of a chunk, whose held words of C lie in words[first] on.
-    template <int COUNT>
+    template <bool FUSED, int COUNT>
     __device__ __forceinline__ void take_terms(const TilePlace& tile, const Spot& at, int chunk, T (&sums)[I::BN / 2], const T (&words)[COUNT], int first) const {
         if constexpr (I::STAGES_C && !I::HOLDS_C) at.handover.wait_c(count, chunk);
 #pragma unroll
@@ -264,13 +270,13 @@ template <class I> struct Store {
             } else if constexpr (I::STAGES_C) {
                 read_step(at, chunk, step, c);
             }
-            take_terms(tile, at, chunk, step, c, sums);
+            take_terms<FUSED>(tile, at, chunk, step, c, sums);
         }
     }
     // Words of a chunk from words[first] on; they may take the place of the sums that they are made of, and of C's.
-    template <int COUNT>
+    template <bool FUSED, int COUNT>
     __device__ __forceinline__ void finish_chunk(const TilePlace& tile, const Spot& at, int chunk, T (&sums)[I::BN / 2], T (&words)[COUNT], int first) {
-        if constexpr (!F::LONG) take_terms(tile, at, chunk, sums, words, first);
+        if constexpr (!F::LONG) take_terms<FUSED>(tile, at, chunk, sums, words, first);
 #pragma unroll
         for (int step = 0; step < CHUNK_STEPS; ++step) {
             if (!exists(chunk, step)) continue;
@@ -310,7 +316,7 @@ template <class I> struct Store {
     // Each warp stores the 16 rows that it staged.
     __device__ __forceinline__ void by_element(const TilePlace& tile, const Spot& at, int chunk) const {
         const int warp = at.thread / 32;
-        const i64 first_row = tile.row + 64 * group, first_col = tile.col + chunk * G::COLUMNS;
+        const i64 first_row = tile.row + CONSUMER_ROWS<I> * group, first_col = tile.col + chunk * G::COLUMNS;
         const int rows = int(least(p.m - first_row, i64(64)));
         const int columns = int(least(least(p.n - first_col, i64(G::COLUMNS)), i64(I::BN - chunk * G::COLUMNS)));
         D* const corner = static_cast<D*>(p.d) + tile.product * p.batch[0].d + first_row * p.d_row + first_col * p.d_col;
@@ -325,6 +331,11 @@ template <class I> struct Store {
     }
 
     template <int COUNT> __device__ __forceinline__ void finish(const TilePlace& tile, T (&sums)[I::BN / 2], T (&words)[COUNT]) {
+        if constexpr (MAY_FUSE)
+            if (fuses()) return finish_as<true>(tile, sums, words);
+        finish_as<false>(tile, sums, words);
+    }
+    template <bool FUSED, int COUNT> __device__ __forceinline__ void finish_as(const TilePlace& tile, T (&sums)[I::BN / 2], T (&words)[COUNT]) {
         const Spot at = spot();
         // C's narrower last chunk lies across the rows of several warps, which D's first chunk is about to replace.
         if constexpr (I::HOLDS_C && G::REUSED > 0 && G::TAIL_BYTES != 0 && !G::TURNED) warpgroup_barrier(group);
@@ -333,18 +344,18 @@ template <class I> struct Store {
 #pragma unroll
             for (int chunk = 0; chunk < G::COUNT; ++chunk) {
                 __syncwarp();    // else ptxas takes the terms of all chunks at once, which do not fit the registers
-                take_terms(tile, at, chunk, sums, words, chunk * CHUNK_WORDS);
+                take_terms<FUSED>(tile, at, chunk, sums, words, chunk * CHUNK_WORDS);
             }
             end_all(sums);
         }
 #pragma unroll
         for (int chunk = 0; chunk < DIRECT; ++chunk) {
             T now[CHUNK_WORDS];
-            finish_chunk(tile, at, chunk, sums, now, 0);
+            finish_chunk<FUSED>(tile, at, chunk, sums, now, 0);
             write_chunk(tile, at, count, chunk, now, 0);
         }
 #pragma unroll
-        for (int chunk = DIRECT; chunk < G::COUNT; ++chunk) finish_chunk(tile, at, chunk, sums, words, (chunk - DIRECT) * CHUNK_WORDS);
+        for (int chunk = DIRECT; chunk < G::COUNT; ++chunk) finish_chunk<FUSED>(tile, at, chunk, sums, words, (chunk - DIRECT) * CHUNK_WORDS);
         at.terms.release();
         ++count;
     }

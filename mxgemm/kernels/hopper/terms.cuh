@@ -18,21 +18,34 @@ struct Fetched<Epilogue<Activation, C, Bias_, Rows_, Columns_, D>> {
     using Rows = Rows_;
     using Columns = Columns_;
 
-    template <class T>
+    template <class T> __device__ __forceinline__ static T activated(const Arguments<T>& p, T x) {
+        return Activation::apply(x, p.low, p.high);
+    }
+    // Where beta C is exact (FUSED), one instruction multiplies and adds it, and rounds as the second of two would.
+    template <bool FUSED, class T>
     __device__ __forceinline__ static T before(const Arguments<T>& p, T sum, T c, T bias, T row, T column) {
-        using E = Epilogue<Identity, C, typename InRegister<Bias, T>::Type, typename InRegister<Rows, T>::Type,
+        if constexpr (FUSED) {
+            const T added = fmaf(p.beta, c, applied<Absent>(p, MODE_PRODUCT, sum, c, bias, row, column));
+            if constexpr (same<Bias, Absent>) return added;
+            else return plus(added, bias);
+        } else {
+            return applied<Bias>(p, p.mode, sum, c, bias, row, column);
+        }
+    }
+
+  private:
+    template <class B, class T>
+    __device__ __forceinline__ static T applied(const Arguments<T>& p, int mode, T sum, T c, T bias, T row, T column) {
+        using E = Epilogue<Identity, C, typename InRegister<B, T>::Type, typename InRegister<Rows, T>::Type,
                            typename InRegister<Columns, T>::Type, D>;
         Arguments<T> one;
-        one.mode = p.mode;
+        one.mode = mode;
         one.alpha = p.alpha;
         one.beta = p.beta;
         one.bias = &bias;
         one.scale_rows = &row;
         one.scale_cols = &column;
         return E::apply(one, 0, sum, c, 0, 0);
-    }
-    template <class T> __device__ __forceinline__ static T activated(const Arguments<T>& p, T x) {
-        return Activation::apply(x, p.low, p.high);
     }
 };
 
@@ -58,11 +71,13 @@ template <class I> struct Terms {
     using T = typename I::Sum;
     static_assert(sizeof(T) == 4);
     static constexpr bool HAS_BIAS = !same<typename F::Bias, Absent> && I::BIAS != EACH_ENTRY;
+    // A bias read entry by entry, beside which ptxas has no registers for anything more.
+    static constexpr bool BIAS_BY_ENTRY = !same<typename F::Bias, Absent> && I::BIAS == EACH_ENTRY;
     static constexpr int BIAS = !HAS_BIAS ? 0 : I::BIAS == ALONG_COLUMNS ? I::BN : I::BM;
     static constexpr int ROWS = same<typename F::Rows, Absent> ? 0 : I::BM;
     static constexpr int COLUMNS = same<typename F::Columns, Absent> ? 0 : I::BN;
     static constexpr int BYTES = (BIAS + ROWS + COLUMNS) * int(sizeof(T));
-    static constexpr int CONSUMERS = I::BM / 64;
+    static constexpr int CONSUMERS = I::BM / CONSUMER_ROWS<I>;
 
     u32 values;    // bias, then rows, then columns, then the barriers
 

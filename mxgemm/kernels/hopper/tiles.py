@@ -22,13 +22,15 @@ class HopperTile:
     Attributes
     ----------
     rows, columns : int
-        Of D: 64 rows a consumer warpgroup.
+        Of D: 64 rows a consumer warpgroup, or as many blocks of 64 as ``row_blocks``.
     stages : int
         Of the ring, each 128 bytes deep along K.
     buffers : int
         Shared-memory buffers of 64 rows x 128 bytes for the stores of each consumer.
     cluster : int
         Blocks below each other that share columns of B.
+    row_blocks : int
+        Blocks of 64 rows that a consumer computes.
     """
 
     rows: int
@@ -36,16 +38,17 @@ class HopperTile:
     stages: int
     buffers: int = 2
     cluster: int = 1
+    row_blocks: int = 1
 
     @property
     def consumers(self) -> int:
         """Consumer warpgroups."""
-        return self.rows // 64
+        return self.rows // (64 * self.row_blocks)
 
     @property
     def group(self) -> int:
         """Rows of tiles, clusters counting once, that go together so that L2 serves them."""
-        return 16 // self.cluster
+        return 16 // (self.cluster * self.row_blocks)
 
     def copied_columns(self, b_k_major: bool) -> int:
         """Columns of B that a stage brings in: panels of B along N are whole."""

@@ -8,6 +8,7 @@ from mxgemm.configs import configuration
 from mxgemm.kernels import EpilogueClass, KernelInstance, OperandClass, PackInstance, ProductClass
 from mxgemm.kernels.hopper.arrange import ArrangeInstance
 from mxgemm.kernels.hopper.chain_sum import ChainSumInstance
+from mxgemm.kernels.hopper.cluster_sum import ClusterSumInstance
 from mxgemm.kernels.hopper.instance import HopperInstance
 from mxgemm.kernels.hopper.selection import instances
 from mxgemm.kernels.operands import Layout
@@ -51,6 +52,10 @@ CLASSES: dict[str, tuple[ProductClass, tuple[int, int, int]]] = {
     "f16_three_narrow_in_clusters": (product_class(F16, F16, "nn", F16), (192, 96, 2)),
     "f16_chains_in_clusters": (product_class(F16, F16, "nk", F16, k=20000), (128, 192, 2)),
     "f16_one_in_clusters": (product_class(F16, F16, "kn", F16), (64, 192, 2)),
+    "f16_two_blocks": (product_class(F16, F16, "nn", F16, turned=True), (256, 192, 1)),
+    "f16_two_blocks_by_element": (product_class(F16, F16, "kk", F16, pieces=False), (256, 192, 1)),
+    "tf32_two_blocks": (product_class(F32, F32, "kk", F32, batch_axes=1), (256, 192, 1)),
+    "s8_two_blocks": (product_class("int8", "uint8", "kk", "int32", activation="clamp"), (256, 192, 1)),
     "f16_three_consumers": (product_class(F16, F16, "kn", F16), (192, 192, 1)),
     "tf32_three_consumers": (product_class(F32, F32, "nk", F32), (192, 128, 1)),
     "bf16_narrow": (product_class("bfloat16", "bfloat16", "nk", "bfloat16"), (64, 16, 1)),
@@ -73,6 +78,14 @@ CLASSES: dict[str, tuple[ProductClass, tuple[int, int, int]]] = {
     ),
 }  # fmt: skip
 
+IN_CLUSTERS = {
+    "f16_cluster_sum": product_class(F16, F16, "kn", F16, k=65536),
+    "f16_cluster_sum_turned": product_class(F16, F16, "nk", F16, k=20000, turned=True, **FULL),
+    "tf32_cluster_sum": product_class(F32, F32, "nk", F32, k=16384, turned=True),
+    "e4m3_cluster_sum": product_class(E4M3, E5M2, "kk", E4M3, k=50000, bias=F32),
+    "s8_cluster_sum": product_class("int8", "uint8", "kk", "int32", k=5000),
+}
+
 
 def chosen() -> dict[str, KernelInstance | PackInstance]:
     """The kernels by name."""
@@ -90,6 +103,8 @@ def chosen() -> dict[str, KernelInstance | PackInstance]:
     offered = instances(product_class("int8", "uint8", "kk", "int32", k=20000))
     s8 = next(i for i in offered if isinstance(i, ChainSumInstance))
     found["s8_side_by_side"], found["s8_sums_side_by_side"] = s8, s8.sums_by
+    for name, p in IN_CLUSTERS.items():
+        found[name] = next(i for i in instances(p) if isinstance(i, ClusterSumInstance))
     found["arrange"] = ArrangeInstance(2, 1)
     found["arrange_turned"] = ArrangeInstance(4, 0, turned=True)
     return found

@@ -77,7 +77,7 @@ class HopperMutant:
 
     def is_for(self, instance: KernelInstance) -> bool:
         """Whether an instance has the mutant's tile."""
-        clusters = instance.tile.cluster if isinstance(instance, HopperInstance) else 1
+        clusters = instance.cluster if isinstance(instance, HopperInstance) else 1
         return instance.tile_shape == self.tile and clusters == self.cluster
 
     def delayed(self, source: str) -> str:
@@ -102,13 +102,16 @@ def product(m: int, n: int, **more: object) -> Product:
 
 ALONG_K = Layout(b="column")
 TWO_BELOW = Case(product(128, 64), ALONG_K)
+TWO_TALL = Case(product(512, 192), ALONG_K)
 FOUR_BELOW = Case(product(256, 192), ALONG_K)
 TWO_BESIDE = Case(product(64, 128, bias="columns", activation="relu"), ALONG_K)
 BY_ELEMENT = Case(product(64, 127), ALONG_K)
 WITH_C = Case(product(128, 64, c_dtype="float16", alpha=1.25, beta=-0.75), ALONG_K)
+CANCELLING_C = Case(product(128, 64, c_dtype="float16", alpha=-0.3, beta=0.3), ALONG_K)
 WIDE_C = replace(WITH_C, product=replace(WITH_C.product, c_dtype="float32", out_dtype="float32"))
 NARROW_C = Case(product(64, 160, c_dtype="float32", out_dtype="float32", alpha=1.25, beta=-0.75), ALONG_K)
 E4M3 = "float8_e4m3fn"
+THREE_PARTS = Case(product(60, 50, k=20000, out_dtype="float32"), ALONG_K)
 EIGHT_BITS = Case(Product(E4M3, E4M3, "native", 100, 96, 64, out_dtype=E4M3, bias="columns"), ALONG_K)
 
 SLEEP = " for (const long long begin = clock64(); clock64() - begin < 1000000;) __nanosleep(1000);"  # 0.5 ms
@@ -118,6 +121,7 @@ C_TAKEN = "if (last) continue;\n            async_proxy_fence();    // the copy 
 TAIL_READ = "warpgroup_barrier(group);"
 C_TELLS = "if (at.thread % 32 == 0) barrier_arrive(at.handover.staged(chunk));"
 C_EXPECTED = "barrier_expect(barrier, 64 * Chunks<I>::bytes(chunk));"
+EXACT = "return MAY_FUSE && fabsf(p.beta) <= 1 && rintf(p.beta / UNIT) * UNIT == p.beta;"
 TERMS_READ = "at.terms.wait(count);"
 TERMS_FREE = "barrier_wait(empty(), (count & 1) ^ 1);"
 TERMS_FETCHED = "barrier_arrive(full());"
@@ -125,7 +129,7 @@ BUFFER_FREE = "if constexpr (I::BULK_STORE) at.handover.wait_ready(before, chunk
 STAGED = "handover.wait_staged(count, chunk);"
 COMMITTED = "store_commit();\n"
 WRITTEN = "sum.run(consumer, blocks, Meanwhile<I>{store, sum, finished});"
-STORED = "const TilePlace tile = tiles.take(rank);\n            if constexpr (I::STAGES_C) load_c"
+STORED = "const TilePlace tile = tiles.take(rank);\n            if constexpr (I::STAGES_C) {"
 NEXT = "const TilePlace next = Tiles(tiles).take(rank); "
 ROWS_PAST = "if (row >= p.m || col >= p.n) sums[sum] = past_edge();"
 COLUMNS_PAST = "if (row >= p.m || col + 1 >= p.n) sums[sum + 1] = past_edge();"
@@ -134,7 +138,14 @@ INITIALISED = "        init_barriers<I>(base);"
 MET = "else cluster_wait();"
 DRAINED = "if constexpr (I::CLUSTER > 1) drain();"
 TOLD = "if (thread < CLUSTER) barrier_arrive_remote(empty + 8 * finished, u32(thread));"
+OF_BLOCK = "block * A::BLOCK"
+FROM_BLOCK = "{tile.row + 64 * block, tile.col, tile.product}"
 SECOND = f"if (cluster_rank() == 1) {{{SLEEP} }}"
+GIVEN = "if (exchange.thread < 32 && elected()) exchange.give();"
+COME = "barrier_wait(Exchange::arrived(base), 0);"
+NEXT_PART = "const u32 sums_of_part = q == part ? base + part * SHARE_BYTES : inbox(base) + q * SHARE_BYTES;"
+OTHER_PART = "const int t = I::PARTS - 1 - q; " + NEXT_PART.replace("q ==", "t ==").replace("q *", "t *")
+FIRST_STAGE = "const int first = part * I::PART_STAGES"
 
 MUTANTS = (
     HopperMutant(
@@ -149,6 +160,10 @@ MUTANTS = (
         "D replaces a narrower chunk of C that another warp has still to read", NARROW_C,
         ((TAIL_READ, ""),), ((C_READY, f"{C_READY} if (last && at.thread / 32 == 2) {{{SLEEP} }}"),),
         tile=(64, 80),
+    ),
+    HopperMutant(
+        "beta C is added unrounded where it is not exact", CANCELLING_C, ((EXACT, "return MAY_FUSE;"),),
+        fill=(("a", 1.0), ("b", 1.0009765625), ("c", 64.0625)),
     ),
     HopperMutant(
         "terms are read before they have come", TWO_BESIDE,
@@ -189,9 +204,28 @@ MUTANTS = (
         tile=(64, 192), cluster=2,
     ),
     HopperMutant(
+        "a consumer's second block of rows multiplies the first one's", TWO_TALL,
+        ((OF_BLOCK, OF_BLOCK.replace("block", "0")),), tile=(256, 192),
+    ),
+    HopperMutant(
+        "a consumer's second block of rows is stored over the first one", TWO_TALL,
+        ((FROM_BLOCK, FROM_BLOCK.replace("64 * block", "0")),), tile=(256, 192),
+    ),
+    HopperMutant(
         "a block ends before another one has told it that a stage is empty", FOUR_BELOW,
         ((DRAINED, ""),), ((TOLD, f"if (thread < CLUSTER) {{ {SECOND} {TOLD.partition(') ')[2]} }}"),),
         tile=(64, 192), cluster=2,
+    ),
+    HopperMutant(
+        "sums of another block are added before they have come", THREE_PARTS,
+        ((COME, ""),), ((GIVEN, f"{SECOND}\n{GIVEN}"),), cluster=3,
+    ),
+    HopperMutant(
+        "parts are added in another order", THREE_PARTS,
+        ((NEXT_PART, OTHER_PART),), cluster=3,
+    ),
+    HopperMutant(
+        "a part begins a stage late", THREE_PARTS, ((FIRST_STAGE, f"{FIRST_STAGE} + (part != 0)"),), cluster=3
     ),
 )  # fmt: skip
 

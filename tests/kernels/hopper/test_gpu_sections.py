@@ -7,7 +7,6 @@ sums a second launch adds.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,12 @@ import mxgemm as mx
 from mxgemm import device
 from mxgemm.kernels import lowering, table
 from mxgemm.kernels.hopper.chain_sum import ChainSumInstance
-from tests.kernels.hopper.device_arrays import GuardedArray, guarded, same_bits
+from tests.kernels.hopper.deep_products import DEPTHS, E4M3, F32, every_term, integers, run, uneven
+from tests.kernels.hopper.device_arrays import guarded, same_bits
 from tests.policies import outcome, product
-from tests.units.data import uneven_chains
 
 pytestmark = pytest.mark.gpu
 
-E4M3, E5M2, F32 = "float8_e4m3fn", "float8_e5m2", "float32"
-DEPTHS = (8192, 8320, 16384, 20000, 65536)
 WITHIN = ((128, 144), (128, 128), (64, 128), (64, 64), (64, 16))
 BESIDE = ((128, 128), (64, 128), (64, 64))
 PARTS = (8192, 2048)
@@ -58,39 +55,6 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> Apart:
     return choose
 
 
-def shape_of(k: int) -> tuple[int, int]:
-    """Ragged rows and columns of D, few where the CPU model has much to add."""
-    return (70, 150) if k <= 20000 else (20, 70)
-
-
-@lru_cache(maxsize=16)
-def uneven(k: int) -> tuple[GuardedArray, GuardedArray, np.ndarray[Any, Any]]:
-    """fp8 operands along K, whose sums depend on the order, and the CPU model's product."""
-    x, y = uneven_chains(*shape_of(k), k)
-    a, b = guarded(x.shape, E4M3, values=x), guarded(y.shape, E5M2, values=y, column_major=True)
-    return a, b, product(a.host, b.host, precision="native", device="cpu", out_dtype=F32)
-
-
-@lru_cache(maxsize=16)
-def integers(k: int) -> tuple[GuardedArray, GuardedArray, np.ndarray[Any, Any]]:
-    """Bytes along K, of either sign, and the CPU model's product."""
-    rng, (m, n) = np.random.default_rng(k), shape_of(k)
-    a = guarded((m, k), "int8", values=rng.integers(-128, 128, (m, k)))
-    b = guarded((k, n), "uint8", values=rng.integers(0, 256, (k, n)), column_major=True)
-    return a, b, product(a.host, b.host, precision="exact", device="cpu", out_dtype="int32")
-
-
-def run(a: GuardedArray, b: GuardedArray, d: GuardedArray, want: np.ndarray[Any, Any], **options: Any) -> Any:
-    """Three runs into poisoned memory; returns the last one's Outcome."""
-    options.setdefault("precision", "native")
-    for _ in range(3):
-        d.poison()
-        found = outcome(a.device, b.device, out=d.device, **options).outcome
-        assert same_bits(d.download(), want)
-        assert d.guards_hold()
-    return found
-
-
 @pytest.mark.parametrize("k", DEPTHS)
 @pytest.mark.parametrize("tile", WITHIN)
 def test_sections_in_one_launch(only: Any, tile: tuple[int, int], k: int) -> None:
@@ -112,7 +76,7 @@ def test_sections_side_by_side(apart: Apart, tile: tuple[int, int], k: int) -> N
 
 def test_the_model_s_choice_has_these_bits() -> None:
     a, b, want = uneven(65536)
-    assert "side by side" in run(a, b, guarded(want.shape, F32), want).plan.variant
+    assert "then added in order" in run(a, b, guarded(want.shape, F32), want).plan.variant
 
 
 def test_another_order_of_the_sections_would_be_noticed() -> None:
@@ -132,18 +96,7 @@ def test_what_comes_after_the_sum(only: Any, apart: Apart, route: str, result: s
     (only if route == "one launch" else apart)(128, 128)
     a, b, exact = uneven(20000)
     m, n = exact.shape
-    rng = np.random.default_rng(5)
-    arrays = {
-        name: guarded(shape, F32, values=rng.standard_normal(shape) * 2.0**power)
-        for name, shape, power in (
-            ("bias", (1, n), 8), ("scale_rows", (m, 1), 0), ("scale_cols", (1, n), -12), ("c", (m, n), 5),
-        )
-    }  # fmt: skip
-    c = arrays.pop("c")
-    epilogues = [
-        mx.epilogue.clamp(-3e4, 5e4, **{name: getattr(x, side) for name, x in arrays.items()})
-        for side in ("device", "host")
-    ]
+    c, epilogues = every_term(m, n)
     scalars = {"alpha": 1.25, "beta": -0.5}
     reference = outcome(
         a.host, b.host, c.host, precision="native", device="cpu", out_dtype=result, epilogue=epilogues[1],

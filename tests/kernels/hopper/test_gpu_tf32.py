@@ -81,7 +81,7 @@ def test_every_tile_in_every_layout(only: Any, tile: tuple[int, ...], layouts: s
     a, b = pair(392, 600, 200, layouts)
     found = checked(a, b, guarded((392, 600), F32))
     assert found.outcome.plan.lowering == "wgmma"
-    if tile[:2] not in TALL and (layouts == "kk" or tile[2:] == (1,)):  # no clusters with A from registers
+    if tile[0] <= 128 and (layouts == "kk" or tile[2:] == (1,)):  # no clusters with A from registers
         assert found.outcome.plan.kernel.tile_shape == tile[:2]
 
 
@@ -163,10 +163,10 @@ def test_chains(only: Any, tile: tuple[int, int], layouts: str) -> None:
 
 
 @pytest.mark.parametrize("layouts", LAYOUTS)
-def test_chains_side_by_side(layouts: str) -> None:
+def test_chains_apart(layouts: str) -> None:
     a, b = pair(100, 200, 20000, layouts)
     found = checked(a, b, guarded((100, 200), F32))
-    assert "side by side" in found.outcome.plan.variant
+    assert "then added in order" in found.outcome.plan.variant
 
 
 @pytest.mark.parametrize("layouts", LAYOUTS)

@@ -26,13 +26,17 @@ def tile(found: kernels.Lowering) -> tuple[int, int, int]:
     return t.rows, t.columns, t.cluster
 
 
+def tiles(p: kernels.ProductClass) -> list[HopperTile]:
+    return [one.tile for one in instances(p) if isinstance(one, HopperInstance)]
+
+
 @pytest.mark.parametrize(
     ("dtype", "shape", "layouts", "expected"),
     [
         ("float16", (1024, 1024, 1024), "kn", (64, 128, 1)),
         ("float16", (2048, 2048, 2048), "kn", (128, 256, 2)),
         ("float16", (896, 4864, 896), "kn", (192, 192, 2)),  # 130 tiles
-        ("float16", (8192, 8192, 8192), "kn", (128, 256, 2)),
+        ("float16", (8192, 8192, 8192), "kn", (256, 192, 1)),
         ("float16", (11008, 128, 4096), "kn", (64, 192, 2)),  # 116 tiles of the transpose
         ("float16", (10000, 1000, 500), "nn", (128, 128, 2)),
         ("float16", (1920, 1080, 720), "nn", (192, 96, 2)),  # 120 tiles
@@ -149,7 +153,7 @@ def test_exact_sums_are_cut_finer_too() -> None:
 
 @pytest.mark.parametrize(("k", "stages"), [(8192, 0), (8208, 64), (65536, 64)])
 def test_float8_without_workspace_sums_sections_in_one_launch(k: int, stages: int) -> None:
-    found = lower("float8_e4m3fn", 256, 256, k, "kk", may_allocate=False)
+    found = lower("float8_e4m3fn", 512, 512, k, "kk", may_allocate=False)
     assert isinstance(found.instance, HopperInstance)
     assert (found.instance.section, found.workspace_bytes) == (stages, 0)
     assert ("sections of 8192" in found.instance.variant) == bool(stages)
@@ -160,6 +164,33 @@ def test_a_total_beside_the_master_sum_narrows_tiles() -> None:
     within = [one.tile for one in offered if isinstance(one, HopperInstance)]
     assert max(tile.columns for tile in within) == 144
     assert {tile.consumers for tile in within} == {1, 2}
+
+
+def test_what_runs_with_two_blocks_of_rows_a_consumer() -> None:
+    """One chain of operands that the unit reads from shared memory, and an epilogue without terms."""
+    classes = {
+        "float16": product_class("float16", "float16", "nn", "float16"),
+        "by element": product_class("float16", "float16", "kk", "float16", pieces=False),
+        "relu": product_class("float16", "float16", "kn", "float32", activation="relu", turned=True),
+        "tf32": product_class("float32", "float32", "kk", "float32"),
+        "int8": product_class("int8", "int8", "kk", "int32", k=100000),
+        "tf32 off K": product_class("float32", "float32", "nk", "float32"),
+        "chains": product_class("float16", "float16", "kk", "float16", k=20000),
+        "float8": product_class("float8_e4m3fn", "float8_e4m3fn", "kk", "float32"),
+        "C": product_class("float16", "float16", "kk", "float16", reads_c=True),
+        "bias": product_class("float16", "float16", "kk", "float16", bias="float16"),
+        "gelu": product_class("float16", "float16", "kk", "float16", activation="gelu"),
+    }
+    two = {name: [t for t in tiles(p) if t.row_blocks == 2] for name, p in classes.items()}
+    assert {name for name, some in two.items() if some} == {"float16", "by element", "relu", "tf32", "int8"}
+    assert {(t.rows, t.consumers) for some in two.values() for t in some} == {(256, 2)}
+
+
+def test_three_stages_and_six_buffers_fill_the_shared_memory() -> None:
+    offered = instances(product_class("float16", "float16", "nn", "float16"))
+    widest = next(x for x in offered if isinstance(x, HopperInstance) and x.tile.row_blocks == 2)
+    stages, buffers, barriers = 3 * (256 + 192) * 128, 2 * 3 * 64 * 128, 16 * (3 + 6 + 1)
+    assert widest.shared_bytes == stages + buffers + barriers
 
 
 @pytest.mark.parametrize("layouts", ["kn", "kk", "nn"])

@@ -5,8 +5,8 @@ struct Instance {
     static constexpr int PART = 8192;
 };
 
-extern "C" __global__ void __launch_bounds__(256, 4)
-mxgemm_wgmma_e33ded145cd5(const void* a, const void* b, const void* c, void* d, u32* flags, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, i64 d_col, double alpha, double beta, i64 mode) {
+extern "C" __global__ void __launch_bounds__(128, 8)
+mxgemm_wgmma_7c5f2875cf4f(const void* a, const void* b, const void* c, void* d, u32* flags, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, i64 d_col, double alpha, double beta, i64 mode) {
     Arguments<float> p;
     p.a = a;
     p.b = b;

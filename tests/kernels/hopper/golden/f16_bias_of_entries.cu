@@ -21,7 +21,7 @@ struct Instance {
     static constexpr bool A_K_MAJOR = true;
     static constexpr bool B_K_MAJOR = true;
     static constexpr int BM = 128, BN = 256, STAGES = 3;
-    static constexpr int CLUSTER = 1, GROUP = 16;
+    static constexpr int CLUSTER = 1, GROUP = 16, ROW_BLOCKS = 1;
     static constexpr int CHAIN_STAGES = 0, BUFFERS = 4;
     static constexpr bool BULK_STORE = true;
     static constexpr bool ROUNDS = false, A_REGISTERS = false;
@@ -35,7 +35,7 @@ struct Instance {
 };
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-mxgemm_wgmma_930fee80cede(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const __grid_constant__ TensorMap map_c, const void* a, const void* b, const void* c, void* d, const void* bias, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, double alpha, double beta, i64 mode, i64 bias_row, i64 bias_col) {
+mxgemm_wgmma_19f7bd4b1389(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const __grid_constant__ TensorMap map_c, const void* a, const void* b, const void* c, void* d, const void* bias, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, double alpha, double beta, i64 mode, i64 bias_row, i64 bias_col) {
     Arguments<float> p;
     p.a = a;
     p.b = b;

@@ -1,4 +1,4 @@
-// wgmma m64n144k16.f16.f16 128x144/4 stages: A float16 k_major 16, B float16 k_major 16, relu+bias float16 C float32 -> float16 x8
+// wgmma m64n144k16.f16.f16 128x144/5 stages: A float16 k_major 16, B float16 k_major 16, relu+bias float16 C float32 -> float16 x8
 struct InstanceUnit {
     static constexpr int COUNT = 72;
     __device__ __forceinline__ static void
@@ -20,8 +20,8 @@ struct Instance {
     using Chains = OneChain<Instance>;
     static constexpr bool A_K_MAJOR = true;
     static constexpr bool B_K_MAJOR = true;
-    static constexpr int BM = 128, BN = 144, STAGES = 4;
-    static constexpr int CLUSTER = 1, GROUP = 16;
+    static constexpr int BM = 128, BN = 144, STAGES = 5;
+    static constexpr int CLUSTER = 1, GROUP = 16, ROW_BLOCKS = 1;
     static constexpr int CHAIN_STAGES = 0, BUFFERS = 2;
     static constexpr bool BULK_STORE = true;
     static constexpr bool ROUNDS = false, A_REGISTERS = false;
@@ -35,7 +35,7 @@ struct Instance {
 };
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-mxgemm_wgmma_6f4b98412766(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const __grid_constant__ TensorMap map_d_tail, const void* a, const void* b, const void* c, void* d, const void* bias, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, double alpha, double beta, i64 mode, i64 bias_row, i64 bias_col) {
+mxgemm_wgmma_d6886be0c68a(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const __grid_constant__ TensorMap map_d_tail, const void* a, const void* b, const void* c, void* d, const void* bias, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, double alpha, double beta, i64 mode, i64 bias_row, i64 bias_col) {
     Arguments<float> p;
     p.a = a;
     p.b = b;

@@ -21,7 +21,7 @@ struct Instance {
     static constexpr bool A_K_MAJOR = true;
     static constexpr bool B_K_MAJOR = true;
     static constexpr int BM = 128, BN = 128, STAGES = 6;
-    static constexpr int CLUSTER = 1, GROUP = 16;
+    static constexpr int CLUSTER = 1, GROUP = 16, ROW_BLOCKS = 1;
     static constexpr int CHAIN_STAGES = 0, BUFFERS = 2;
     static constexpr bool BULK_STORE = true;
     static constexpr bool ROUNDS = false, A_REGISTERS = false;
@@ -35,7 +35,7 @@ struct Instance {
 };
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-mxgemm_wgmma_bfb449cf2543(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const void* a, const void* b, const void* c, void* d, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, i64 alpha, i64 beta, i64 mode, i64 products, i64 batch0_extent, i64 batch0_a, i64 batch0_b, i64 batch0_c, i64 batch0_d) {
+mxgemm_wgmma_5856e7dd6042(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_d, const void* a, const void* b, const void* c, void* d, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, i64 alpha, i64 beta, i64 mode, i64 products, i64 batch0_extent, i64 batch0_a, i64 batch0_b, i64 batch0_c, i64 batch0_d) {
     Arguments<i32> p;
     p.a = a;
     p.b = b;

@@ -1,0 +1,62 @@
+// wgmma m64n48k32.e4m3.e5m2 64x96/9 stages, chains of 128, parts of 8192 in a cluster of 7, then added in order: A float8_e4m3fn k_major 16, B float8_e5m2 k_major 16, identity+bias float32 -> float8_e4m3fn x1
+struct InstanceUnit {
+    static constexpr int COUNT = 24;
+    __device__ __forceinline__ static void
+    multiply(float (&d)[24], u64 a, u64 b, int accumulate) {
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %26, 0;\nwgmma.mma_async.sync.aligned.m64n48k32.f32.e4m3.e5m2 "
+            "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23}, "
+            "%24, %25, p, 1, 1;\n}"
+            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23])
+            : "l"(a), "l"(b), "r"(accumulate));
+    }
+};
+
+struct Instance {
+    using A = e4m3;
+    using B = e5m2;
+    using Sum = float;
+    using Unit = InstanceUnit;
+    using Epilogue = ::Epilogue<Identity, e4m3, float, Absent, Absent, e4m3>;
+    using Chains = ShortChains<Instance>;
+    static constexpr bool A_K_MAJOR = true;
+    static constexpr bool B_K_MAJOR = true;
+    static constexpr int BM = 64, BN = 96, STAGES = 9;
+    static constexpr int CLUSTER = 1, GROUP = 16, ROW_BLOCKS = 1;
+    static constexpr int CHAIN_STAGES = 1, BUFFERS = 4;
+    static constexpr bool BULK_STORE = false;
+    static constexpr bool ROUNDS = false, A_REGISTERS = false;
+    static constexpr bool D_TURNED = false;
+    static constexpr bool C_PAIRS = false, STAGES_C = false;
+    static constexpr bool HOLDS_C = false;
+    static constexpr bool SPLIT = false;
+    static constexpr int BIAS = ALONG_COLUMNS, LAG = 0;
+    static constexpr int PRODUCER_REGISTERS = 0, CONSUMER_REGISTERS = 0;
+    static constexpr int HELD = 192;
+    static constexpr int PARTS = 7, PART_STAGES = 64;
+};
+
+extern "C" __global__ void __cluster_dims__(7, 1, 1) __launch_bounds__(256, 1)
+mxgemm_wgmma_9c03a4c5f5bd(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const void* a, const void* b, const void* c, void* d, const void* bias, u32* flags, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, i64 d_col, double alpha, double beta, i64 mode, i64 bias_row, i64 bias_col) {
+    Arguments<float> p;
+    p.a = a;
+    p.b = b;
+    p.c = c;
+    p.d = d;
+    p.bias = bias;
+    p.flags = flags;
+    p.m = m;
+    p.n = n;
+    p.k = k;
+    p.a_outer = a_outer;
+    p.b_outer = b_outer;
+    p.c_row = c_row;
+    p.c_col = c_col;
+    p.d_row = d_row;
+    p.d_col = d_col;
+    p.alpha = alpha;
+    p.beta = beta;
+    p.mode = MODE_PRODUCT;
+    p.bias_row = bias_row;
+    p.bias_col = bias_col;
+    hopper_cluster_sum<Instance>({address_of(map_a), address_of(map_b), 0, 0, 0, 0}, p);
+}

@@ -1,0 +1,58 @@
+// wgmma m64n96k32.s8.u8 64x96/9 stages, parts of 1024 in a cluster of 5, then added in order: A int8 k_major 16, B uint8 k_major 16, identity -> int32 x1
+struct InstanceUnit {
+    static constexpr int COUNT = 48;
+    __device__ __forceinline__ static void
+    multiply(int (&d)[48], u64 a, u64 b, int accumulate) {
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %50, 0;\nwgmma.mma_async.sync.aligned.m64n96k32.s32.s8.u8 "
+            "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, "
+            "%48, %49, p;\n}"
+            : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]), "+r"(d[4]), "+r"(d[5]), "+r"(d[6]), "+r"(d[7]), "+r"(d[8]), "+r"(d[9]), "+r"(d[10]), "+r"(d[11]), "+r"(d[12]), "+r"(d[13]), "+r"(d[14]), "+r"(d[15]), "+r"(d[16]), "+r"(d[17]), "+r"(d[18]), "+r"(d[19]), "+r"(d[20]), "+r"(d[21]), "+r"(d[22]), "+r"(d[23]), "+r"(d[24]), "+r"(d[25]), "+r"(d[26]), "+r"(d[27]), "+r"(d[28]), "+r"(d[29]), "+r"(d[30]), "+r"(d[31]), "+r"(d[32]), "+r"(d[33]), "+r"(d[34]), "+r"(d[35]), "+r"(d[36]), "+r"(d[37]), "+r"(d[38]), "+r"(d[39]), "+r"(d[40]), "+r"(d[41]), "+r"(d[42]), "+r"(d[43]), "+r"(d[44]), "+r"(d[45]), "+r"(d[46]), "+r"(d[47])
+            : "l"(a), "l"(b), "r"(accumulate));
+    }
+};
+
+struct Instance {
+    using A = i8;
+    using B = u8;
+    using Sum = i32;
+    using Unit = InstanceUnit;
+    using Epilogue = ::Epilogue<Identity, i32, Absent, Absent, Absent, i32>;
+    using Chains = OneChain<Instance>;
+    static constexpr bool A_K_MAJOR = true;
+    static constexpr bool B_K_MAJOR = true;
+    static constexpr int BM = 64, BN = 96, STAGES = 9;
+    static constexpr int CLUSTER = 1, GROUP = 16, ROW_BLOCKS = 1;
+    static constexpr int CHAIN_STAGES = 0, BUFFERS = 4;
+    static constexpr bool BULK_STORE = false;
+    static constexpr bool ROUNDS = false, A_REGISTERS = false;
+    static constexpr bool D_TURNED = false;
+    static constexpr bool C_PAIRS = false, STAGES_C = false;
+    static constexpr bool HOLDS_C = false;
+    static constexpr bool SPLIT = false;
+    static constexpr int BIAS = ALONG_COLUMNS, LAG = 0;
+    static constexpr int PRODUCER_REGISTERS = 0, CONSUMER_REGISTERS = 0;
+    static constexpr int HELD = 192;
+    static constexpr int PARTS = 5, PART_STAGES = 8;
+};
+
+extern "C" __global__ void __cluster_dims__(5, 1, 1) __launch_bounds__(256, 1)
+mxgemm_wgmma_898f8c0cf345(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const void* a, const void* b, const void* c, void* d, i64 m, i64 n, i64 k, i64 a_outer, i64 b_outer, i64 c_row, i64 c_col, i64 d_row, i64 d_col, i64 alpha, i64 beta, i64 mode) {
+    Arguments<i32> p;
+    p.a = a;
+    p.b = b;
+    p.c = c;
+    p.d = d;
+    p.m = m;
+    p.n = n;
+    p.k = k;
+    p.a_outer = a_outer;
+    p.b_outer = b_outer;
+    p.c_row = c_row;
+    p.c_col = c_col;
+    p.d_row = d_row;
+    p.d_col = d_col;
+    p.alpha = alpha;
+    p.beta = beta;
+    p.mode = MODE_PRODUCT;
+    hopper_cluster_sum<Instance>({address_of(map_a), address_of(map_b), 0, 0, 0, 0}, p);
+}
