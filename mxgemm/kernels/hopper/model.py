@@ -6,7 +6,8 @@ them in reports/h200/selection.md.  Three clocks run at once, and the slowest te
 other, by what a multiprocessor takes in, or by the ring, whose stages come back a round trip later, and its
 epilogue; rows past an edge are read in one place by all), power (long products run at the clock that the
 board's watts allow, which are spent on multiplying and on moving operands: wide tiles move less), and device
-memory.  Clocks that are nearly alike hinder each other, so times add up as a norm.
+memory.  Clocks that are nearly alike hinder each other, so times add up as a norm.  Parts of K in the blocks
+of a cluster are priced as a batch, or by what L2 gives them, and what they then give each other.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _STAGE_NORM = 3.16  # of the stage's four limits
 # each further byte of an entry, words whose halves are neighbours the other way, entries stored one by one.
 _COLUMNS_US = (0.448, 1.1, 0.233)
 _FURTHER_BYTE_US, _ACROSS_US, _BY_ELEMENT_US = 0.434, 0.273, 5.45
-_FURTHER_BLOCK = 1.9  # as much again for a consumer's second block of rows, as no products hide the words
+_FURTHER_BLOCK = 1.9  # times as much more for a second block of rows: no products hide its words
 _ONE_BUFFER_US = 0.357  # a chunk of D that waits until the last one has left the only buffer
 _LAST_US = 2.65  # 256 columns of a block's last tile, which nothing hides
 _MEMORY_BYTES_PER_US, _MEMORY_LATENCY_US = 4.87e6, 0.192
